@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/// @file mimalloc-new-delete.h
+/// Replaces the global operators `new` and `delete` of a program by mimalloc's: every form that the
+/// chosen C++ standard has. They fail as the standard asks: new-handler, then `std::bad_alloc`, or
+/// NULL in the forms with `std::nothrow`.
+///
+/// Include it in exactly one source file of the program; it defines functions. A library should
+/// leave the choice to the program that uses it.
+#ifndef MIMALLOC_NEW_DELETE_H
+#define MIMALLOC_NEW_DELETE_H
+
+#ifdef __cplusplus
+
+#include <cstddef>
+#include <new>
+
+#include "mimalloc.h"
+
+// Microsoft's header declares the operators with annotations that a definition must repeat.
+#if defined(_MSC_VER) && defined(_Ret_notnull_) && defined(_Post_writable_byte_size_)
+#define _mi_decl_new(n) \
+  mi_decl_nodiscard mi_decl_restrict _Ret_notnull_ _Post_writable_byte_size_(n)
+#define _mi_decl_new_nothrow(n) \
+  mi_decl_nodiscard mi_decl_restrict _Ret_maybenull_ _Success_(return != NULL) \
+    _Post_writable_byte_size_(n)
+#else
+#define _mi_decl_new(n) mi_decl_nodiscard mi_decl_restrict
+#define _mi_decl_new_nothrow(n) mi_decl_nodiscard mi_decl_restrict
+#endif
+
+// C++98 lists what a function throws.
+#if __cplusplus >= 201103L || (defined(_MSC_VER) && _MSC_VER >= 1900)
+#define _mi_throws_bad_alloc
+#else
+#define _mi_throws_bad_alloc throw(std::bad_alloc)
+#endif
+
+void operator delete(void* p) mi_attr_noexcept { mi_free(p); }
+void operator delete[](void* p) mi_attr_noexcept { mi_free(p); }
+void operator delete(void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(p); }
+void operator delete[](void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(p); }
+
+_mi_decl_new(n) void* operator new(std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+_mi_decl_new(n) void* operator new[](std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+_mi_decl_new_nothrow(n) void* operator new(std::size_t n, const std::nothrow_t&) mi_attr_noexcept {
+  return mi_new_nothrow(n);
+}
+_mi_decl_new_nothrow(n) void* operator new[](std::size_t n, const std::nothrow_t&)
+  mi_attr_noexcept {
+  return mi_new_nothrow(n);
+}
+
+// Sized: since C++14.
+#if __cplusplus >= 201402L || (defined(_MSC_VER) && _MSC_VER >= 1916)
+void operator delete(void* p, std::size_t n) noexcept { mi_free_size(p, n); }
+void operator delete[](void* p, std::size_t n) noexcept { mi_free_size(p, n); }
+#endif
+
+// Aligned: since C++17.
+#if defined(__cpp_aligned_new)
+void operator delete(void* p, std::align_val_t al) noexcept {
+  mi_free_aligned(p, static_cast<std::size_t>(al));
+}
+void operator delete[](void* p, std::align_val_t al) noexcept {
+  mi_free_aligned(p, static_cast<std::size_t>(al));
+}
+void operator delete(void* p, std::size_t n, std::align_val_t al) noexcept {
+  mi_free_size_aligned(p, n, static_cast<std::size_t>(al));
+}
+void operator delete[](void* p, std::size_t n, std::align_val_t al) noexcept {
+  mi_free_size_aligned(p, n, static_cast<std::size_t>(al));
+}
+void operator delete(void* p, std::align_val_t al, const std::nothrow_t&) noexcept {
+  mi_free_aligned(p, static_cast<std::size_t>(al));
+}
+void operator delete[](void* p, std::align_val_t al, const std::nothrow_t&) noexcept {
+  mi_free_aligned(p, static_cast<std::size_t>(al));
+}
+
+_mi_decl_new(n) void* operator new(std::size_t n, std::align_val_t al) {
+  return mi_new_aligned(n, static_cast<std::size_t>(al));
+}
+_mi_decl_new(n) void* operator new[](std::size_t n, std::align_val_t al) {
+  return mi_new_aligned(n, static_cast<std::size_t>(al));
+}
+_mi_decl_new_nothrow(n) void* operator new(std::size_t n, std::align_val_t al,
+                                           const std::nothrow_t&) noexcept {
+  return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
+}
+_mi_decl_new_nothrow(n) void* operator new[](std::size_t n, std::align_val_t al,
+                                             const std::nothrow_t&) noexcept {
+  return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
+}
+#endif
+
+#undef _mi_decl_new
+#undef _mi_decl_new_nothrow
+#undef _mi_throws_bad_alloc
+
+#endif  // __cplusplus
+
+#endif  // MIMALLOC_NEW_DELETE_H
