@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Owns the one message function behind mx_hooks, the stages of the output, and failed assertions.
+//
+// A message is formatted on the stack and delivered in one piece, so that lines of two threads do
+// not mix. While a thread delivers, whatever it says in addition is dropped: a handler that
+// allocates cannot make itself be called again. The kept output grows by a compare-and-swap and a
+// copy, so a signal handler that interrupts a message cannot wait for it.
+//
+// Invariants: kept_length <= KEEP_SIZE; a byte of `kept` below it is 0 only while its writer
+// is between the two steps.
+#include "log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../base/check.h"
+#include "../base/options.h"
+#include "../os/os.h"
+#include "../os/thread.h"
+
+#ifndef EOVERFLOW
+#define EOVERFLOW 75
+#endif
+
+#define KEEP_SIZE (16 * MX_KIB)
+#define MESSAGE_SIZE 512
+
+enum { STAGE_KEEP, STAGE_STDERR_AND_KEEP, STAGE_HANDLER, STAGE_STDERR };
+
+static mx_atomic(int) stage;
+static mx_atomic(mx_output_fun*) output_fun;
+static mx_atomic(void*) output_arg;
+static mx_atomic(mx_error_fun*) error_fun;
+static mx_atomic(void*) error_arg;
+static mx_atomic(long) shown_errors;
+static mx_atomic(long) shown_warnings;
+static mx_atomic(uintptr_t) main_thread;
+
+static char kept[KEEP_SIZE + 1];
+static mx_atomic(size_t) kept_length;
+
+static mx_thread_local bool delivering;
+static mx_thread_local bool in_error_handler;
+
+// ---- receivers ---------------------------------------------------------------------------------
+
+// What does not fit any more is not kept: the first messages tell more than the last.
+static void keep(const char* text, size_t length) {
+  size_t at = mx_load_relaxed(&kept_length);
+  do {
+    if (length > KEEP_SIZE - at) return;
+  } while (!mx_cas_weak_acq_rel(&kept_length, &at, at + length));
+  memcpy(kept + at, text, length);
+}
+
+// Sends everything kept, jumping over what other threads are about to fill in.
+static void send_kept(mx_output_fun* fun, void* arg, size_t length) {
+  for (size_t at = 0; at < length;) {
+    const size_t n = strlen(kept + at);
+    if (n == 0) {
+      at++;
+    } else {
+      if (fun != NULL) fun(kept + at, arg);
+      else mx_os_write_stderr(kept + at, n);
+      at += n;
+    }
+  }
+}
+
+// Hands a text to the receiver of the present stage.
+static void deliver(const char* text, size_t length) {
+  if (length == 0 || delivering) return;
+  delivering = true;
+  const int now = mx_load_acquire(&stage);
+  mx_output_fun* const fun = mx_load_acquire(&output_fun);
+  if (now == STAGE_HANDLER && fun != NULL) {
+    fun(text, mx_load_relaxed(&output_arg));
+  } else {
+    if (now <= STAGE_STDERR_AND_KEEP) keep(text, length);
+    if (now != STAGE_KEEP) mx_os_write_stderr(text, length);
+  }
+  delivering = false;
+}
+
+void mx_log_ready(void) {
+  int expected = STAGE_KEEP;
+  if (!mx_cas_strong_acq_rel(&stage, &expected, STAGE_STDERR_AND_KEEP)) return;
+  send_kept(NULL, NULL, mx_load_acquire(&kept_length));
+}
+
+void mx_log_set_output(mx_output_fun* out, void* arg) {
+  const int saved = errno;
+  if (out == NULL) {
+    // A process that never became ready would otherwise lose what it has said so far.
+    mx_log_ready();
+    mx_store_release(&stage, (int)STAGE_STDERR);
+    mx_store_release(&output_fun, (mx_output_fun*)NULL);
+  } else {
+    mx_store_relaxed(&output_arg, arg);
+    mx_store_release(&output_fun, out);
+    mx_store_release(&stage, (int)STAGE_HANDLER);
+    const size_t length = mx_load_acquire(&kept_length);
+    const bool outer = delivering;
+    delivering = true;
+    send_kept(out, arg, length);
+    delivering = outer;
+    memset(kept, 0, length);
+    mx_store_release(&kept_length, (size_t)0);
+  }
+  errno = saved;
+}
+
+// ---- print-outs --------------------------------------------------------------------------------
+
+static void out_send(mx_text_t* line) {
+  mx_out_t* const out = (mx_out_t*)line->arg;
+  if (line->length == 0) return;
+  const int saved = errno;
+  if (out->fun == NULL) {
+    deliver(line->buf, line->length);
+  } else if (!delivering) {
+    delivering = true;
+    out->fun(line->buf, out->arg);
+    delivering = false;
+  }
+  errno = saved;
+  line->length = 0;
+}
+
+void mx_out_open(mx_out_t* out, mx_output_fun* fun, void* arg) {
+  // Never called when it is one of these, only compared: they are not functions at all.
+  const uintptr_t raw = (uintptr_t)fun;
+  const bool own = (raw == (uintptr_t)stdout || raw == (uintptr_t)stderr);
+  out->fun = (own ? NULL : fun);
+  out->arg = arg;
+  mx_text_init(&out->line, out->buf, sizeof(out->buf));
+  out->line.full = out_send;
+  out->line.arg = out;
+}
+
+static void out_vadd(mx_out_t* out, const char* fmt, va_list args) {
+  mx_text_vadd(&out->line, fmt, args);
+  if (out->line.length > 0 && out->buf[out->line.length - 1] == '\n') out_send(&out->line);
+}
+
+void mx_out_add(mx_out_t* out, const char* fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  out_vadd(out, fmt, args);
+  va_end(args);
+}
+
+void mx_out_flush(mx_out_t* out) { out_send(&out->line); }
+
+void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...) {
+  mx_out_t out;
+  mx_out_open(&out, fun, arg);
+  va_list args;
+  va_start(args, fmt);
+  out_vadd(&out, fmt, args);
+  va_end(args);
+  mx_out_flush(&out);
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+void mx_log_set_error(mx_error_fun* fun, void* arg) {
+  mx_store_relaxed(&error_arg, arg);
+  mx_store_release(&error_fun, fun);
+}
+
+// The default policy: whether an error of this kind ends the process. Corruption always does in
+// the builds that look for it, since going on would hand damaged memory out.
+static bool error_is_fatal(int code) {
+  const long policy = mx_option(abort_on_error);
+  switch (code) {
+    case EFAULT: return MX_DEBUG > 0 || MX_SECURE > 0 || policy > 0;
+    case EAGAIN:
+    case EINVAL: return policy > 0 || (policy < 0 && MX_SECURE >= 4);
+    case ENOMEM:
+    case EOVERFLOW: return MX_XMALLOC != 0;
+    default: return false;
+  }
+}
+
+// ---- messages ----------------------------------------------------------------------------------
+
+static bool below_limit(mx_atomic(long)* shown, long limit) {
+  if (mx_option(verbose) > 0 || limit < 0) return true;
+  // Read first, so that an endless stream of errors cannot overflow the number.
+  return mx_load_relaxed(shown) < limit && mx_add_relaxed(shown, 1L) < limit;
+}
+
+static bool is_shown(mx_level_t level) {
+  const long verbose = mx_option(verbose);
+  if (level == MX_TRACE) return verbose >= 2;
+  if (level == MX_VERBOSE) return verbose >= 1;
+  if (verbose < 1 && mx_option(show_errors) == 0) return false;
+  return level == MX_ERROR ? below_limit(&shown_errors, mx_option(max_errors))
+                           : below_limit(&shown_warnings, mx_option(max_warnings));
+}
+
+static void show(mx_level_t level, const char* fmt, va_list args) {
+  char buf[MESSAGE_SIZE];
+  mx_text_t text;
+  // One byte is held back for the end of the line, which a long message must not lose.
+  mx_text_init(&text, buf, sizeof(buf) - 1);
+  mx_text_add(&text, "mimalloc: %s",
+              level == MX_ERROR ? "error: " : (level == MX_WARNING ? "warning: " : ""));
+  const uintptr_t thread = mx_thread_id();
+  if (mx_load_relaxed(&main_thread) != thread) mx_text_add(&text, "thread 0x%zx: ", (size_t)thread);
+  mx_text_vadd(&text, fmt, args);
+  text.size++;
+  if (buf[text.length - 1] != '\n') mx_text_char(&text, '\n');
+  deliver(buf, text.length);
+}
+
+// After the last message of a process: whatever stage it died in, the text must be seen.
+mx_noreturn static void die(void) {
+  mx_log_ready();
+  mx_os_abort();
+}
+
+static void call_error_handler(int code) {
+  mx_error_fun* const fun = mx_load_acquire(&error_fun);
+  // An error inside the handler is only printed: calling it again might never end.
+  if (fun == NULL || in_error_handler) return;
+  in_error_handler = true;
+  fun(code, mx_load_relaxed(&error_arg));
+  in_error_handler = false;
+}
+
+static void message(mx_level_t level, int code, const char* fmt, ...) {
+  const int saved = errno;
+  // An error that ends the process is shown whatever the options say.
+  const bool fatal =
+      (level == MX_ERROR && mx_load_relaxed(&error_fun) == NULL && error_is_fatal(code));
+  if (is_shown(level) || fatal) {
+    va_list args;
+    va_start(args, fmt);
+    show(level, fmt, args);
+    va_end(args);
+  }
+  if (fatal) die();
+  if (level == MX_ERROR) call_error_handler(code);
+  errno = saved;
+}
+
+void mx_log_init(void) {
+  uintptr_t none = 0;
+  mx_cas_strong_acq_rel(&main_thread, &none, mx_thread_id());
+  mx_hooks.message = message;
+}
+
+void mx_assert_fail(const char* expr, const char* file, unsigned line, const char* func) {
+  char buf[MESSAGE_SIZE];
+  const size_t length =
+      mx_format(buf, sizeof(buf), "mimalloc: assertion failed: at \"%s\":%u, %s\n"
+                "  assertion: \"%s\"\n", file, line, func, expr);
+  // Inside a delivery the handler cannot be trusted with it.
+  if (delivering) mx_os_write_stderr(buf, length);
+  else deliver(buf, length);
+  die();
+}

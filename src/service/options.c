@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+// Owns the names of the options and what the environment says about them.
+//
+// The environment is walked once. Each MIMALLOC_ entry is matched, without regard to case, against
+// the names of the table and the older names; the first entry of a name counts. Then every option
+// takes its own entry, or else one of an older name. Unknown names are ignored: they may be meant
+// for another version.
+//
+// Invariant: origins[i] only rises, so what a program has set survives a late reading of the
+// environment.
+#include "options.h"
+
+#include <limits.h>
+
+#include "../base/bits.h"
+#include "../base/hooks.h"
+#include "../os/os.h"
+
+#define ENVIRON_MAX 10000  // entries looked at
+#define VALUE_MAX 64       // characters of a value
+
+enum { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_PROGRAM };
+
+#define OPTION_NAME(name, value) #name,
+static const char* const names[mx_opt_count] = {MX_OPTIONS(OPTION_NAME)};
+
+static mx_atomic(int) origins[mx_opt_count];
+static mx_atomic(int) is_read;
+
+// How the value of an older name becomes one of the present option.
+enum {
+  AS_IS,
+  OFF_IS_NEVER,  // 0 forbade giving memory back, as purge_delay=-1 does now; else nothing to do
+  NO_EFFECT
+};
+
+typedef struct older_name_s {
+  const char* name;
+  int option;
+  int meaning;
+} older_name_t;
+
+static const older_name_t older_names[] = {
+    {"eager_region_commit", mx_opt_arena_eager_commit, AS_IS},
+    {"reset_decommits", mx_opt_purge_decommits, AS_IS},
+    {"large_os_pages", mx_opt_allow_large_os_pages, AS_IS},
+    {"reset_delay", mx_opt_purge_delay, AS_IS},
+    {"decommit_delay", mx_opt_purge_delay, AS_IS},
+    {"segment_decommit_delay", mx_opt_purge_delay, AS_IS},
+    {"page_reset", mx_opt_purge_delay, OFF_IS_NEVER},
+    {"allow_decommit", mx_opt_purge_delay, OFF_IS_NEVER},
+    {"limit_os_alloc", mx_opt_disallow_os_alloc, AS_IS},
+    {"abandoned_reclaim_on_free", mx_opt_page_reclaim_on_free, AS_IS},
+    {"stats", mx_opt_show_stats, AS_IS},
+    {"eager_commit", mx_opt_deprecated_eager_commit, NO_EFFECT},
+    {"pool_commit", mx_opt_deprecated_eager_commit, NO_EFFECT},
+    {"segment_cache", mx_opt_deprecated_segment_cache, NO_EFFECT},
+    {"cache_reset", mx_opt_deprecated_segment_cache, NO_EFFECT},
+    {"abandoned_page_reset", mx_opt_deprecated_abandoned_page_purge, NO_EFFECT},
+    {"abandoned_page_decommit", mx_opt_deprecated_abandoned_page_purge, NO_EFFECT},
+    {"abandoned_page_purge", mx_opt_deprecated_abandoned_page_purge, NO_EFFECT},
+    {"segment_reset", mx_opt_deprecated_segment_reset, NO_EFFECT},
+    {"eager_commit_delay", mx_opt_deprecated_eager_commit_delay, NO_EFFECT},
+    {"max_segment_reclaim", mx_opt_deprecated_max_segment_reclaim, NO_EFFECT},
+    {"decommit_extend_delay", mx_opt_deprecated_purge_extend_delay, NO_EFFECT},
+    {"purge_extend_delay", mx_opt_deprecated_purge_extend_delay, NO_EFFECT},
+    {"target_segments_per_thread", mx_opt_deprecated_max_segment_reclaim, NO_EFFECT},
+    {"secure", -1, NO_EFFECT},
+};
+
+#define OLDER_COUNT (sizeof(older_names) / sizeof(older_names[0]))
+
+static bool in_table(int option) { return option >= 0 && option < mx_opt_count; }
+
+const char* mx_option_name(int option) { return in_table(option) ? names[option] : NULL; }
+
+bool mx_option_is_size(int option) {
+  switch (option) {
+    case mx_opt_reserve_os_memory:
+    case mx_opt_arena_reserve:
+    case mx_opt_minimal_purge_size:
+    case mx_opt_arena_max_object_size:
+    case mx_opt_memory_limit: return true;
+    default: return false;
+  }
+}
+
+const char* mx_option_unused(int option) {
+  switch (option) {
+    case mx_opt_deprecated_eager_commit:
+    case mx_opt_deprecated_eager_commit_delay: return "pages are committed as they grow";
+    case mx_opt_deprecated_segment_cache:
+    case mx_opt_deprecated_segment_reset:
+    case mx_opt_deprecated_max_segment_reclaim: return "there are no segments any more";
+    case mx_opt_deprecated_page_reset:
+    case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
+    case mx_opt_deprecated_abandoned_page_purge: return "abandoned pages are purged like all others";
+    case -1: return "the safe modes are chosen when the library is built";
+    default: return NULL;
+  }
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+static char to_upper(char c) { return (c >= 'a' && c <= 'z') ? (char)(c - 'a' + 'A') : c; }
+
+// Whether `text` is `word` (upper case) and ends with it.
+static bool is_word(const char* text, const char* word) {
+  while (*word != 0 && to_upper(*text) == *word) text++, word++;
+  return *word == 0 && *text == 0;
+}
+
+static bool is_one_of(const char* text, const char* const* words, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (is_word(text, words[i])) return true;
+  }
+  return false;
+}
+
+// Reads the unit of a size; leaves *text behind it. 0 when there is none that is known.
+static size_t parse_unit(const char** text) {
+  size_t unit = 1;
+  switch (to_upper(**text)) {
+    case 'T': unit = MX_64BIT ? MX_KIB * MX_GIB : 0; break;
+    case 'G': unit = MX_GIB; break;
+    case 'M': unit = MX_MIB; break;
+    case 'K': unit = MX_KIB; break;
+    case 'B': (*text)++; return 1;
+    default: return 1;
+  }
+  (*text)++;
+  if (to_upper((*text)[0]) == 'I' && to_upper((*text)[1]) == 'B') *text += 2;
+  else if (to_upper(**text) == 'B') *text += 1;
+  return unit;
+}
+
+// Bytes to whole KiB, bounded by the largest block that there can be.
+static long to_kib(size_t number, size_t unit, bool overflowed) {
+  const size_t max = mx_min(MX_MAX_ALLOC / MX_KIB, (size_t)LONG_MAX);
+  size_t bytes = 0;
+  if (overflowed || unit == 0 || mx_mul_overflow(number, unit, &bytes)) return (long)max;
+  return (long)mx_min(bytes / MX_KIB + (bytes % MX_KIB != 0), max);
+}
+
+bool mx_option_parse(const char* text, bool is_size, long* value) {
+  static const char* const yes[] = {"", "1", "TRUE", "YES", "ON"};
+  static const char* const no[] = {"0", "FALSE", "NO", "OFF"};
+  size_t length = 0;
+  while (text[length] != 0) {
+    if (++length > VALUE_MAX) return false;
+  }
+  if (is_one_of(text, yes, 5)) { *value = 1; return true; }
+  if (is_one_of(text, no, 4)) { *value = 0; return true; }
+  while (*text == ' ' || *text == '\t') text++;
+  const bool negative = (*text == '-');
+  if (*text == '-' || *text == '+') text++;
+  if (*text < '0' || *text > '9') return false;
+  size_t number = 0;
+  bool overflowed = false;
+  for (; *text >= '0' && *text <= '9'; text++) {
+    const size_t digit = (size_t)(*text - '0');
+    if (number > (SIZE_MAX - digit) / 10) overflowed = true;
+    else number = number * 10 + digit;
+  }
+  const size_t unit = (is_size ? parse_unit(&text) : 1);
+  if (*text != 0) return false;
+  if (is_size) {
+    *value = (negative ? 0 : to_kib(number, unit, overflowed));
+    return true;
+  }
+  if (overflowed || number > (size_t)LONG_MAX) return false;
+  *value = (negative ? -(long)number : (long)number);
+  return true;
+}
+
+// Writes a value unless one of higher standing is there.
+static void store(int option, long value, int origin) {
+  if (mx_load_relaxed(&origins[option]) > origin) return;
+  mx_store_relaxed(&origins[option], origin);
+  mx_store_relaxed(&mx_option_values[option], value);
+  // A range stays a range: the end that was not named follows the other.
+  const bool is_min = (option == mx_opt_guarded_min);
+  if (!is_min && option != mx_opt_guarded_max) return;
+  const int other = (is_min ? mx_opt_guarded_max : mx_opt_guarded_min);
+  const long there = mx_load_relaxed(&mx_option_values[other]);
+  if (is_min ? value > there : value < there) mx_store_relaxed(&mx_option_values[other], value);
+}
+
+// ---- the environment ---------------------------------------------------------------------------
+
+typedef struct findings_s {
+  const char* own[mx_opt_count];  // values by present name, NULL where there is none
+  const char* older[OLDER_COUNT];
+} findings_t;
+
+// The text behind `prefix` when `entry` begins with it, in any case.
+static const char* skip_prefix(const char* entry, const char* prefix) {
+  while (*prefix != 0) {
+    if (to_upper(*entry++) != to_upper(*prefix++)) return NULL;
+  }
+  return entry;
+}
+
+static const char* value_of(const char* entry, const char* name) {
+  const char* const rest = skip_prefix(entry, name);
+  return (rest != NULL && *rest == '=') ? rest + 1 : NULL;
+}
+
+static void note_entry(const char* entry, findings_t* found) {
+  for (int i = 0; i < mx_opt_count; i++) {
+    const char* const value = value_of(entry, names[i]);
+    if (value == NULL) continue;
+    if (found->own[i] == NULL) found->own[i] = value;
+    return;
+  }
+  for (size_t i = 0; i < OLDER_COUNT; i++) {
+    const char* const value = value_of(entry, older_names[i].name);
+    if (value == NULL) continue;
+    if (found->older[i] == NULL) found->older[i] = value;
+    return;
+  }
+}
+
+static void warn_invalid(int option, const char* name, const char* value) {
+  // A bad MIMALLOC_VERBOSE cannot be shown by the option that it was to set, so it shows itself.
+  const bool forced = (option == mx_opt_verbose && mx_option(verbose) == 0);
+  if (forced) mx_store_relaxed(&mx_option_values[mx_opt_verbose], 1L);
+  mx_warning("environment option mimalloc_%s has an invalid value: \"%.*s\" (it stays %ld%s)\n",
+             name, VALUE_MAX, value,
+             forced ? 0L : mx_load_relaxed(&mx_option_values[option]),
+             mx_option_is_size(option) ? " KiB" : "");
+  if (forced) mx_store_relaxed(&mx_option_values[mx_opt_verbose], 0L);
+}
+
+static void take_own(int option, const char* text) {
+  long value = 0;
+  if (!mx_option_parse(text, mx_option_is_size(option), &value)) {
+    warn_invalid(option, names[option], text);
+    return;
+  }
+  store(option, value, FROM_ENVIRONMENT);
+  const char* const reason = mx_option_unused(option);
+  if (reason != NULL) {
+    mx_verbose("environment option mimalloc_%s has no effect: %s\n", names[option], reason);
+  }
+}
+
+static void take_older(const older_name_t* older, const char* text) {
+  const char* const reason = mx_option_unused(older->option);
+  if (reason != NULL) {
+    mx_verbose("environment option mimalloc_%s has no effect: %s\n", older->name, reason);
+  }
+  if (older->option < 0) return;
+  long value = 0;
+  if (!mx_option_parse(text, mx_option_is_size(older->option), &value)) {
+    warn_invalid(older->option, older->name, text);
+    return;
+  }
+  if (older->meaning == AS_IS) {
+    mx_warning("environment option \"mimalloc_%s\" is deprecated -- use \"mimalloc_%s\" instead.\n",
+               older->name, names[older->option]);
+  } else if (older->meaning == OFF_IS_NEVER) {
+    mx_warning("environment option \"mimalloc_%s\" is deprecated -- "
+               "use \"mimalloc_purge_delay=-1\" instead of 0.\n", older->name);
+    if (value != 0) return;
+    value = -1;
+  }
+  // The first of several older names counts.
+  if (mx_load_relaxed(&origins[older->option]) != FROM_DEFAULT) return;
+  store(older->option, value, FROM_ENVIRONMENT);
+}
+
+void mx_options_init(void) {
+  if (mx_load_acquire(&is_read) != 0) return;
+  mx_log_init();
+  // None yet, on systems that set it up late: a later call finds it.
+  char** const environment = mx_os_environ();
+  if (environment == NULL || mx_exchange_acq_rel(&is_read, 1) != 0) return;
+  findings_t found = {{NULL}, {NULL}};
+  for (int i = 0; i < ENVIRON_MAX && environment[i] != NULL; i++) {
+    const char* const entry = skip_prefix(environment[i], "mimalloc_");
+    if (entry != NULL) note_entry(entry, &found);
+  }
+  // What decides on messages comes first, so that it holds for all that the rest brings about.
+  static const int first[] = {mx_opt_verbose, mx_opt_show_errors, mx_opt_max_errors,
+                              mx_opt_max_warnings};
+  for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+    if (found.own[first[i]] != NULL) take_own(first[i], found.own[first[i]]);
+    found.own[first[i]] = NULL;
+  }
+  for (int i = 0; i < mx_opt_count; i++) {
+    if (found.own[i] != NULL) take_own(i, found.own[i]);
+  }
+  for (size_t i = 0; i < OLDER_COUNT; i++) {
+    if (found.older[i] != NULL) take_older(&older_names[i], found.older[i]);
+  }
+}
+
+// ---- access ------------------------------------------------------------------------------------
+
+long mx_option_get(int option) {
+  if (!in_table(option)) return 0;
+  mx_options_init();
+  return mx_load_relaxed(&mx_option_values[option]);
+}
+
+long mx_option_get_clamp(int option, long min, long max) {
+  const long value = mx_option_get(option);
+  return value < min ? min : (value > max ? max : value);
+}
+
+size_t mx_option_get_size(int option) {
+  const long value = mx_option_get(option);
+  if (value <= 0) return 0;
+  if (!mx_option_is_size(option)) return (size_t)value;
+  size_t bytes = 0;
+  return mx_mul_overflow((size_t)value, MX_KIB, &bytes) ? MX_MAX_ALLOC : bytes;
+}
+
+void mx_option_set(int option, long value) {
+  if (!in_table(option)) return;
+  mx_options_init();
+  store(option, value, FROM_PROGRAM);
+}
+
+void mx_option_set_default(int option, long value) {
+  if (!in_table(option)) return;
+  mx_options_init();
+  store(option, value, FROM_DEFAULT);
+}
+
+void mx_options_print(mx_output_fun* fun, void* arg) {
+  mx_out_t out;
+  mx_out_open(&out, fun, arg);
+  mx_options_init();
+  mx_out_add(&out, "v%d.%d.%d, %s (built on %s, %s)\n", MX_VERSION / 10000, MX_VERSION / 100 % 100,
+             MX_VERSION % 100, MX_DEBUG > 0 ? "debug" : "release", __DATE__, __TIME__);
+  for (int i = 0; i < mx_opt_count; i++) {
+    mx_out_add(&out, "option '%s': %ld%s%s\n", names[i], mx_load_relaxed(&mx_option_values[i]),
+               mx_option_is_size(i) ? " KiB" : "",
+               mx_option_unused(i) != NULL ? " (no effect)" : "");
+  }
+  mx_out_add(&out, "debug level : %d\n", MX_DEBUG);
+  mx_out_add(&out, "secure level: %d\n", MX_SECURE);
+  mx_out_add(&out, "mem tracking: %s\n", MX_TRACK_NAME);
+  mx_out_flush(&out);
+}
