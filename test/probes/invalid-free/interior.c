@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Frees a pointer to the middle of a block.
+//
+// A catch: the free stops the program.
+// probe: set=core size=8,4096,262144
+#include "../probe.h"
+
+int main(int argc, char** argv) {
+  probe_begin(argc, argv);
+  unsigned char* p = probe_malloc(probe_size);
+  CRIME(free(probe_hide(p + probe_size / 2)));
+  return probe_end();
+}

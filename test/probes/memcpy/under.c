@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Fills a block with memcpy from 1, 8 or 32 bytes before its start, then frees it.
+//
+// A catch: the copy stops the program, or the free does.
+// probe: set=core size=8,4096,262144 by=1,8,32
+#include "../probe.h"
+
+static unsigned char source[PROBE_MAX_SIZE + PROBE_MAX_BY];
+
+int main(int argc, char** argv) {
+  probe_begin(argc, argv);
+  probe_fill(source, sizeof(source), 0x41);
+  unsigned char* p = probe_malloc(probe_size);
+  const size_t by = (probe_guilty ? probe_by : 0);
+  memcpy(probe_hide((void*)((uintptr_t)p - by)), source, probe_size + by);
+  free(p);
+  return probe_end();
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Makes an array of a class with a destructor with new[] and deletes it with delete: the pointer
+// is not the start of the block, which begins with the number of elements.
+//
+// A catch: the delete stops the program.
+// probe: set=core size=-
+#include "../probe.h"
+
+struct Watched {
+  volatile long value = 1;
+  ~Watched() { probe_sink = (unsigned char)value; }
+};
+
+int main(int argc, char** argv) {
+  probe_begin(argc, argv);
+  Watched* p = new Watched[4];
+  if (probe_guilty) {
+    delete reinterpret_cast<Watched*>(probe_hide(p));
+  } else {
+    delete[] p;
+  }
+  return probe_end();
+}

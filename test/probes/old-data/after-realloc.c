@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Fills a block with a secret and grows it sixteenfold, allocates 64 blocks of the old size, and
+// looks for the copy that was left behind.
+//
+// A catch: the secret is in none of them, or the search stops the program.
+// probe: set=more size=8,4096,262144
+#include "../probe.h"
+
+int main(int argc, char** argv) {
+  enum { BLOCKS = 64 };
+  probe_begin(argc, argv);
+  unsigned char* p = probe_malloc(probe_size);
+  probe_malloc(probe_size);
+  probe_fill_secret(p, probe_size);
+  probe_must(realloc(p, 16 * probe_size));
+  bool found = false;
+  for (int i = 0; i < BLOCKS; i++) {
+    unsigned char* q = probe_malloc(probe_size);
+    CRIME(found = found || probe_has_secret(q, probe_size));
+  }
+  CRIME(if (!found) probe_refused("no new block shows the old data"));
+  return probe_end();
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Writes 8 bytes past the end of a block, which another thread then frees.
+//
+// A catch: the write stops the program, or the free does.
+// probe: set=more size=8,4096,262144 by=8
+#include "../probe.h"
+
+int main(int argc, char** argv) {
+  probe_begin(argc, argv);
+  unsigned char* p = probe_malloc(probe_size);
+  probe_fill(p, probe_size, 0x41);
+  CRIME(probe_fill(p + probe_size, probe_by, 0x41));
+  probe_in_thread(probe_free_it, p);
+  return probe_end();
+}
