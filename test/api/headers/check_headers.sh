@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Checks the public headers: complete, and without a warning in every C and C++ standard.
+#
+#   check_headers.sh [include-directory]
+#
+# 1. The functions that mimalloc.h and mimalloc-stats.h declare, those of functions.h, and those of
+#    ../public-symbols.txt are the same.
+# 2. Every macro of the headers is used by one of the test sources.
+# 3. The test sources compile with -Wall -Wextra -Wpedantic -Werror in each standard, with each
+#    compiler that is installed, for both generations of the interface.
+# 4. What mimalloc-override.h redirects refers to mi_ functions only.
+#
+# CCS and CXXS name other compilers to use. Exits with 1 if anything failed.
+set -u
+LC_ALL=C
+export LC_ALL
+
+here=$(cd "$(dirname "$0")" && pwd)
+include=${1:-$here/../../../include}
+symbols=$here/../public-symbols.txt
+CCS=${CCS:-gcc clang clang-19}
+CXXS=${CXXS:-g++ clang++ clang++-19}
+flags="-Wall -Wextra -Wpedantic -Werror -I$include -I$here"
+temp=$(mktemp -d) || exit 1
+trap 'rm -rf "$temp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+passed=0
+failed=0
+skipped=0
+
+# Reports one check; its output, if it failed, is in $temp/log.
+report() {
+  if [ "$1" -eq 0 ]; then
+    passed=$((passed + 1))
+    printf 'pass  %s\n' "$2"
+  else
+    failed=$((failed + 1))
+    printf 'FAIL  %s\n' "$2"
+    head -n 20 "$temp/log" | sed 's/^/      /'
+  fi
+}
+
+skip() {
+  skipped=$((skipped + 1))
+  printf 'skip  %s\n' "$1"
+}
+
+# Compiles one file: compiler, standard, language, generation, file.
+compile() {
+  # shellcheck disable=SC2086  # the flags are several words
+  "$1" "-std=$2" -x "$3" $flags "-DMI_API_VERSION=$4" -fsyntax-only "$here/$5" >"$temp/log" 2>&1
+  report $? "$1 -std=$2 MI_API_VERSION=$4 $5"
+}
+
+knows_standard() {
+  echo 'int main(void);' | "$1" "-std=$2" -x "$3" -fsyntax-only - >/dev/null 2>&1
+}
+
+# All standards of a language with one compiler: compiler, language, standards, files.
+matrix() {
+  if ! command -v "$1" >/dev/null 2>&1; then
+    skip "$1 (not installed)"
+    return
+  fi
+  for std in $3; do
+    if ! knows_standard "$1" "$std" "$2"; then
+      skip "$1 -std=$std (unknown to this compiler)"
+      continue
+    fi
+    for version in 3 2; do
+      for file in $4; do compile "$1" "$std" "$2" "$version" "$file"; done
+    done
+  done
+}
+
+# The names that the headers declare, without inline functions.
+declared() {
+  cat "$include/mimalloc.h" "$include/mimalloc-stats.h" |
+    sed -e '/^ *#/d' -e 's://.*::' | tr '\n' ' ' | tr ';{}' '\n\n\n' |
+    sed -n 's/.*mi_decl_export//p' | grep -o '\bmi_[a-z0-9_]*(' | grep -v '^mi_attr_' |
+    tr -d '(' | sort -u
+}
+
+check_names() {
+  declared >"$temp/declared"
+  sed -n 's/^MI_FUN([^,]*, \(mi_[a-z0-9_]*\),.*/\1/p' "$here/functions.h" | sort >"$temp/listed"
+  diff "$temp/declared" "$temp/listed" >"$temp/log" 2>&1
+  report $? "functions.h lists the $(wc -l <"$temp/declared") functions that the headers declare"
+  diff "$temp/declared" "$symbols" >"$temp/log" 2>&1
+  report $? "public-symbols.txt lists the same functions"
+}
+
+# A macro counts as used where its name occurs; guards, renamed functions and helpers that start
+# with an underscore are no interface.
+check_macros() {
+  sed -n 's/^ *# *define  *\([A-Za-z_][A-Za-z0-9_]*\).*/\1/p' "$include"/mimalloc*.h | sort -u |
+    grep -v -e '^MIMALLOC_.*_H$' -e '^MIMALLOC_H$' -e '^_mi_' >"$temp/macros"
+  : >"$temp/log"
+  while read -r macro; do
+    grep -q -x -e "$macro" "$temp/declared" && continue
+    [ "$macro" = mi_arena_id_t ] || [ "$macro" = mi_subproc_id_t ] && continue
+    cat "$here"/use_*.c "$here"/use_*.cpp "$here"/checks.h | grep -q -w -e "$macro" ||
+      echo "$macro is not used" >>"$temp/log"
+  done <"$temp/macros"
+  [ ! -s "$temp/log" ]
+  report $? "the tests use all $(wc -l <"$temp/macros") macros of the headers"
+}
+
+check_redirected() {
+  if ! command -v "$1" >/dev/null 2>&1 || ! command -v nm >/dev/null 2>&1; then
+    skip "$1: names that use_override.c leaves alone (no $1, or no nm)"
+    return
+  fi
+  # shellcheck disable=SC2086  # the flags are several words
+  "$1" -x "$2" $flags -O0 -c "$here/use_override.c" -o "$temp/override.o" >"$temp/log" 2>&1 &&
+    nm -u "$temp/override.o" | sed 's/^ *U *//' | grep -v -e '^mi_' -e '^_GLOBAL_OFFSET_TABLE_$' \
+      >"$temp/log"
+  [ -f "$temp/override.o" ] && [ ! -s "$temp/log" ]
+  report $? "$1: use_override.c refers to mi_ functions only"
+  rm -f "$temp/override.o"
+}
+
+check_names
+check_macros
+for cc in $CCS; do
+  matrix "$cc" c "c99 c11 c17 c2x" "use_all.c use_override.c"
+done
+for cxx in $CXXS; do
+  matrix "$cxx" c++ "c++98 c++11 c++14 c++17 c++20 c++23" \
+    "use_all.cpp use_override.c use_new_delete.cpp"
+done
+for cc in $CCS; do check_redirected "$cc" c; done
+for cxx in $CXXS; do check_redirected "$cxx" c++; done
+
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+[ "$failed" -eq 0 ]
