@@ -28,7 +28,7 @@ def make(path, megabytes):
 def test(session):
   xz, zstd = session.need("xz", "zstd")
   plain = session.path("plain")
-  make(plain, 128 if session.heavy else 24)
+  make(plain, 128 if session.heavy else 16)
   wanted = checksum(plain)
   runs = [("xz", [xz, "-2", "-T2", "--block-size=4MiB", "-c", plain], [xz, "-d", "-T2", "-c"]),
           ("zstd -5", [zstd, "-q", "-5", "-T2", "-c", plain], [zstd, "-q", "-d", "-c"]),

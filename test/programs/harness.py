@@ -334,12 +334,6 @@ class Session:
     except OSError:
       return False
 
-  def check_maps(self, pids, what):
-    """Fails unless every one of the processes maps the library."""
-    without = [pid for pid in pids if not self.maps_library(pid)]
-    expect(pids and not without, f"{what}: {len(without)} of {len(pids)} processes do not map "
-           f"{self.library}")
-
   def check_verbose(self, name, text):
     """Fails unless the library spoke on standard error."""
     expect(re.search(r"^mimalloc: ", text, re.M),
