@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Owns the four verbs of allocation for the floors above: allocate, aligned, reallocate, free.
+//
+// Sizes are bytes. A NULL answer means out of memory or a size beyond PTRDIFF_MAX; errno is the
+// caller's to set. `theap` is the calling thread's.
+#ifndef MX_ALLOC_ALLOC_H
+#define MX_ALLOC_ALLOC_H
+
+#include "../heap/heap.h"
+
+MX_BEGIN_DECLS
+// What the fast path falls to: sizes above MX_SMALL_MAX; an exhausted or missing hot list.
+void* mx_alloc_medium(size_t size, mx_theap_t* theap);
+void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero);
+void mx_free_slow(void* p);
+void mx_free_emptied(void* p);
+
+// Zeroed memory, over the whole usable size.
+void* mx_zalloc_other(size_t size, mx_theap_t* theap);
+// p + offset is a multiple of `align`, a power of two.
+void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero);
+// Grows or shrinks p, in place where it can; p is kept on failure. `zero`: what lies beyond the
+// old usable size reads as zero. `align` 0: none wanted.
+void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset, bool zero);
+// Usable bytes of a block, 0 when p is none of ours.
+size_t mx_usable_size(const void* p);
+
+// ---- huge blocks (huge.c) ----------------------------------------------------------------------
+void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero);
+void mx_huge_free(mx_page_t* page);
+// Resizes in place, or by moving page tables; NULL when it cannot.
+void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero);
+MX_END_DECLS
+
+#endif

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// Owns the making and the unmaking of arenas.
+#include "arena.h"
+
+#include "../base/facts.h"
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+
+// Arenas grow: each time this many exist, the next ones are twice as large.
+#define ARENAS_PER_DOUBLING 8
+#define ARENA_DOUBLINGS_MAX 10
+
+static size_t meta_bytes(size_t slices) {
+  const size_t words = mx_div_up(slices, MX_WORD_BITS);
+  return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
+                         (4 + MX_BIN_COUNT) * words * sizeof(mx_bits_t) +
+                         slices * MX_PAGE_RECORD_SIZE + MX_PAGE_RECORD_SIZE,
+                     mx_facts.os_page);
+}
+
+static mx_arena_t* layout_meta(void* meta, size_t slices) {
+  mx_arena_t* arena = (mx_arena_t*)meta;
+  uint8_t* p = (uint8_t*)meta + mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE);
+  arena->slices = slices;
+  arena->words = mx_div_up(slices, MX_WORD_BITS);
+  const size_t bitmap = arena->words * sizeof(mx_bits_t);
+  arena->free = (mx_bits_t*)(void*)p;
+  arena->dirty = (mx_bits_t*)(void*)(p + bitmap);
+  arena->committed = (mx_bits_t*)(void*)(p + 2 * bitmap);
+  arena->waiting = (mx_bits_t*)(void*)(p + 3 * bitmap);
+  arena->abandoned = (mx_bits_t*)(void*)(p + 4 * bitmap);
+  arena->records = (uint8_t*)mx_align_up(
+      (uintptr_t)(p + (4 + MX_BIN_COUNT) * bitmap), MX_PAGE_RECORD_SIZE);
+  return arena;
+}
+
+static bool collides(const mx_arenas_t* arenas, const mx_arena_t* arena) {
+  if (!mx_pagemap_is_window()) return false;
+  const size_t count = mx_load_acquire(&arenas->count);
+  for (size_t i = 0; i < count; i++) {
+    const mx_arena_t* other = mx_arena_at(arenas, i);
+    if (other != NULL && mx_pagemap_collides(other->start, other->slices * MX_SLICE_SIZE,
+                                             arena->start, arena->slices * MX_SLICE_SIZE)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
+  mx_lock_acquire(&arenas->lock);
+  const size_t n = mx_load_relaxed(&arenas->count);
+  const bool ok = (n < MX_ARENAS_MAX && !collides(arenas, arena));
+  if (ok) {
+    mx_store_release(&arenas->items[n], arena);
+    mx_store_release(&arenas->count, n + 1);
+  }
+  mx_lock_release(&arenas->lock);
+  return ok;
+}
+
+mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
+  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)config->start, MX_SLICE_SIZE);
+  const size_t lost = (size_t)(start - (uint8_t*)config->start);
+  if (config->size < lost + MX_SLICE_SIZE) return NULL;
+  const size_t slices = (config->size - lost) / MX_SLICE_SIZE;
+  const size_t meta_size = meta_bytes(slices);
+  void* meta = mx_vmem_map(meta_size, mx_facts.os_page, true);
+  if (meta == NULL) return NULL;
+  mx_arena_t* arena = layout_meta(meta, slices);
+  arena->start = start;
+  arena->mapping = (config->is_owned ? config->start : NULL);
+  arena->mapping_size = config->size;
+  arena->meta_size = meta_size;
+  arena->commit_fn = config->commit_fn;
+  arena->commit_arg = config->commit_arg;
+  arena->numa_node = config->numa_node;
+  arena->is_exclusive = config->is_exclusive;
+  arena->is_pinned = config->is_pinned;
+  mx_store_relaxed(&arena->free_slices, slices);
+  mx_bits_set(arena->free, 0, slices);
+  if (config->is_committed) mx_bits_set(arena->committed, 0, slices);
+  if (!config->is_zero) mx_bits_set(arena->dirty, 0, slices);
+  if (!publish(arenas, arena)) {
+    mx_vmem_unmap(meta, meta_size, 0);
+    return NULL;
+  }
+  mx_counter_add(&mx_process_counters.arena_count, 1);
+  return arena;
+}
+
+static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
+  // Where address space is short, so is the share that we may take at once.
+  size_t size = (size_t)mx_option(arena_reserve) * MX_KIB;
+  if (mx_pagemap_is_window()) size = mx_min(size, MX_ARENA_MIN_SIZE);
+  const size_t doublings = mx_load_relaxed(&arenas->count) / ARENAS_PER_DOUBLING;
+  size <<= mx_min(doublings, (size_t)ARENA_DOUBLINGS_MAX);
+  return mx_align_up(mx_max(mx_max(size, MX_ARENA_MIN_SIZE), least), MX_SLICE_SIZE);
+}
+
+mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices) {
+  const size_t least = slices * MX_SLICE_SIZE;
+  for (size_t size = reserve_size(arenas, least); size >= least; size /= 2) {
+    size = mx_align_up(size, MX_SLICE_SIZE);
+    void* p = mx_vmem_map(size, MX_SLICE_SIZE, mx_facts.overcommits);
+    if (p != NULL) {
+      if (mx_option(allow_thp) == 0) mx_os_advise_large(p, size, false);
+      mx_arena_config_t config = {p,  size, mx_facts.overcommits, false, true, false, true,
+                                  -1, NULL, NULL};
+      mx_arena_t* arena = mx_arena_add(arenas, &config);
+      if (arena != NULL) {
+        mx_os_name_range(p, size, "mimalloc");
+        return arena;
+      }
+      mx_vmem_unmap(p, size, 0);
+      return NULL;
+    }
+    if (size == least) break;
+    if (size / 2 < least) size = least * 2;
+  }
+  return NULL;
+}
+
+mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
+  const size_t count = mx_load_acquire(&arenas->count);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    if (arena != NULL && (uintptr_t)p - (uintptr_t)arena->start < arena->slices * MX_SLICE_SIZE) {
+      return arena;
+    }
+  }
+  return NULL;
+}
+
+void mx_arenas_destroy(mx_arenas_t* arenas) {
+  const size_t count = mx_load_acquire(&arenas->count);
+  mx_store_release(&arenas->count, (size_t)0);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);
+    if (arena == NULL) continue;
+    mx_pagemap_set(arena->start, arena->slices, NULL);
+    if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
+    mx_vmem_unmap(arena, arena->meta_size, 0);
+  }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// Owns arenas: reserved ranges of slices (64 KiB) that all threads share.
+//
+// Four bitmaps say of each slice: `free` it is nobody's; `dirty` it was used since the OS last
+// gave it zeroed; `committed` it may be touched; `waiting` it is free, dirty and due to be purged.
+// Who clears a run of free bits owns the run. The other bits of a slice are changed only by who
+// owns it, except `waiting`, which a purger reads as a hint before it claims the run itself.
+// Invariants: waiting implies dirty at the time it was set; a clean committed slice reads as zero.
+//
+// An arena's metadata (bitmaps, and a page record for every slice) lies in a mapping of its own,
+// away from what users write. It is touched only as slices are.
+#ifndef MX_ARENA_ARENA_H
+#define MX_ARENA_ARENA_H
+
+#include "../base/counters.h"
+#include "../base/lock.h"
+#include "../mem/bitmap.h"
+#include "../mem/pagemap.h"
+
+typedef bool(mx_commit_fn)(bool commit, void* start, size_t size, bool* is_zero, void* arg);
+
+typedef struct mx_arena_s {
+  uint8_t* start;          // constant, as are all fields down to `records`
+  size_t slices;           // usable ones
+  size_t words;            // of each bitmap
+  mx_bits_t* free;
+  mx_bits_t* dirty;
+  mx_bits_t* committed;
+  mx_bits_t* waiting;
+  mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
+  uint8_t* records;        // a page record (MX_PAGE_RECORD_SIZE) for each slice
+  void* mapping;           // what to unmap, NULL when the memory is the user's
+  size_t mapping_size;
+  size_t meta_size;
+  mx_commit_fn* commit_fn; // NULL: the OS commits
+  void* commit_arg;
+  int numa_node;           // -1: any
+  bool is_exclusive;       // serves only heaps that name it
+  bool is_pinned;          // never purged (large OS pages, or the user said so)
+  mx_atomic(size_t) free_slices;
+  mx_atomic(size_t) low_hint;  // no free slice lies below (a hint)
+} mx_arena_t;
+
+#define MX_ARENAS_MAX 4096
+#define MX_ARENA_MIN_SIZE (32 * MX_MIB)
+
+// The arenas of one sub-process.
+typedef struct mx_arenas_s {
+  mx_lock_t lock;                  // for adding one
+  mx_atomic(size_t) count;         // items below are set and stay
+  mx_atomic(uint64_t) purge_at;    // clock in ms of the next purge, 0: nothing waits
+  mx_atomic(intptr_t) waiting;     // slices waiting to be purged
+  mx_atomic(intptr_t) in_use;      // slices in use
+  mx_atomic(mx_arena_t*) items[MX_ARENAS_MAX];
+} mx_arenas_t;
+
+// A run of slices that was allocated.
+typedef struct mx_slices_s {
+  mx_arena_t* arena;
+  size_t index, count;
+  uint8_t* start;
+  bool is_zero;  // reads as zero
+} mx_slices_t;
+
+// What an allocation of slices may take.
+typedef struct mx_slices_request_s {
+  size_t count;
+  size_t align;       // of the start, in slices; a power of two
+  mx_arena_t* arena;  // only this one, or NULL
+  int numa_node;      // preferred node, or -1
+} mx_slices_request_t;
+
+// How memory that becomes an arena is described.
+typedef struct mx_arena_config_s {
+  void* start;
+  size_t size;
+  bool is_committed, is_pinned, is_zero, is_exclusive;
+  bool is_owned;  // mapped by us, so it may be unmapped
+  int numa_node;
+  mx_commit_fn* commit_fn;
+  void* commit_arg;
+} mx_arena_config_t;
+
+MX_BEGIN_DECLS
+// Makes an arena of memory; NULL when it is too small, collides with another in a window of the
+// page map, there are too many, or metadata cannot be had.
+mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config);
+// Reserves a new arena for at least `slices`; NULL when the OS refuses.
+mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices);
+// The arena that holds p, or NULL.
+mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p);
+// Unmaps all arenas. Nothing of them may be used any more.
+void mx_arenas_destroy(mx_arenas_t* arenas);
+
+// Allocates a run of slices, committed; reserves an arena when it must. False: out of memory.
+bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);
+// Gives slices back: [index, index + count) of an arena, to be purged when the delay has passed.
+void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+// Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
+bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                      bool* is_zero);
+
+// Purges what waited long enough, everything that waits when forced.
+void mx_arenas_purge(mx_arenas_t* arenas, bool force);
+// As purge, but costs one load when nothing waits, and a clock read when something does.
+void mx_arenas_purge_tick(mx_arenas_t* arenas);
+// Notes that a freed run waits to be purged. For slices.c.
+void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+MX_END_DECLS
+
+mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
+  return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_SIZE);
+}
+
+mx_inline mx_bits_t* mx_arena_abandoned(const mx_arena_t* arena, size_t bin) {
+  return arena->abandoned + bin * arena->words;
+}
+
+mx_inline mx_arena_t* mx_arena_at(const mx_arenas_t* arenas, size_t i) {
+  return mx_load_acquire(&arenas->items[i]);
+}
+
+#endif

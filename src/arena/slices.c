@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// Owns the allocation of slices: lowest address first, and used (dirty) slices before fresh ones,
+// because a fresh OS page costs a fault and resident memory.
+#include "../base/facts.h"
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "arena.h"
+
+// Runs of at most this many slices are looked for among dirty slices first.
+#define DIRTY_FIRST_MAX 64
+
+static uint8_t* slice_start(const mx_arena_t* arena, size_t index) {
+  return arena->start + index * MX_SLICE_SIZE;
+}
+
+static bool commit_range(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
+  if (mx_bits_count(arena->committed, index, count) == count) return true;
+  void* start = slice_start(arena, index);
+  const size_t size = count * MX_SLICE_SIZE;
+  bool zeroed = false;
+  const bool ok = (arena->commit_fn != NULL
+                       ? arena->commit_fn(true, start, size, &zeroed, arena->commit_arg)
+                       : mx_vmem_commit(start, size));
+  if (!ok) return false;
+  if (arena->commit_fn != NULL && !zeroed) *is_zero = false;
+  mx_bits_set(arena->committed, index, count);
+  return true;
+}
+
+// What a run that was just claimed must become before it is handed out.
+static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                    bool* is_zero) {
+  const size_t dirty = mx_bits_count(arena->dirty, index, count);
+  *is_zero = (dirty == 0);
+  const size_t waited = mx_bits_clear(arena->waiting, index, count);
+  if (waited > 0) mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
+  if (!commit_range(arena, index, count, is_zero)) {
+    mx_bits_set(arena->free, index, count);
+    return false;
+  }
+  // Pinned memory was counted when it came; elsewhere a clean slice becomes ours to touch now.
+  mx_count_add(&mx_process_counters.committed, (int64_t)((count - dirty) * MX_SLICE_SIZE));
+  mx_add_relaxed(&arena->free_slices, -count);
+  mx_add_relaxed(&arenas->in_use, (intptr_t)count);
+  return true;
+}
+
+static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
+                     const mx_bits_t* also, mx_slices_t* out) {
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  size_t from = mx_load_relaxed(&arena->low_hint);
+  for (;;) {
+    const size_t i =
+        mx_bits_find_run(arena->free, also, arena->slices, r->count, from, r->align, offset);
+    if (i == SIZE_MAX) {
+      if (from == 0) return false;
+      from = 0;  // the hint may have been too high
+      mx_store_relaxed(&arena->low_hint, (size_t)0);
+      continue;
+    }
+    if (!mx_bits_try_claim(arena->free, i, r->count)) {
+      mx_counter_add(&mx_process_counters.arena_rollback_count, 1);
+      from = i;
+      continue;
+    }
+    if (r->count == 1 && also == NULL) mx_store_relaxed(&arena->low_hint, i);
+    out->arena = arena;
+    out->index = i;
+    out->count = r->count;
+    out->start = slice_start(arena, i);
+    return prepare(arenas, arena, i, r->count, &out->is_zero);
+  }
+}
+
+static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, bool strict_numa) {
+  if (arena == NULL || mx_load_relaxed(&arena->free_slices) < r->count) return false;
+  if (r->arena != NULL ? arena != r->arena : arena->is_exclusive) return false;
+  return !strict_numa || r->numa_node < 0 || arena->numa_node < 0 ||
+         arena->numa_node == r->numa_node;
+}
+
+static bool claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, bool dirty,
+                      bool strict_numa, mx_slices_t* out) {
+  const size_t count = mx_load_acquire(&arenas->count);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    if (!suits(arena, r, strict_numa)) continue;
+    if (claim_in(arenas, arena, r, dirty ? arena->dirty : NULL, out)) return true;
+  }
+  return false;
+}
+
+static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  const bool has_dirty = mx_load_relaxed(&arenas->waiting) >= (intptr_t)r->count;
+  if (has_dirty && r->count <= DIRTY_FIRST_MAX && claim_any(arenas, r, true, true, out)) {
+    return true;
+  }
+  return claim_any(arenas, r, false, true, out) ||
+         (r->numa_node >= 0 && claim_any(arenas, r, false, false, out));
+}
+
+bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  if (mx_option(disallow_arena_alloc) != 0 && r->arena == NULL) return false;
+  for (unsigned tries = 0; tries < 4; tries++) {
+    const size_t seen = mx_load_acquire(&arenas->count);
+    if (claim(arenas, r, out)) return true;
+    if (r->arena != NULL || mx_option(disallow_os_alloc) != 0) return false;
+    // Another thread may have brought an arena while this one searched.
+    if (mx_load_acquire(&arenas->count) != seen) continue;
+    const size_t align_room = (r->align > 1 ? r->align : 0);
+    if (mx_arena_reserve(arenas, r->count + align_room) == NULL) {
+      return claim(arenas, r, out);
+    }
+  }
+  return false;
+}
+
+void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  const size_t clean = count - mx_bits_count(arena->dirty, index, count);
+  if (clean > 0) mx_bits_set(arena->dirty, index, count);
+  mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
+  if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
+  mx_bits_set(arena->free, index, count);
+  mx_add_relaxed(&arena->free_slices, count);
+  size_t low = mx_load_relaxed(&arena->low_hint);
+  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
+}
+
+bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                      bool* is_zero) {
+  if (index + count > arena->slices) return false;
+  if (!mx_bits_try_claim(arena->free, index, count)) return false;
+  return prepare(arenas, arena, index, count, is_zero);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Owns the atomic verbs: all that the rest of the library may do to shared words.
+//
+// A verb names its memory order, so that a reader sees at each use what it promises. A test build
+// replaces this header (-include of another one that defines MX_BASE_ATOMIC_H) by one that hands
+// each verb to a scheduler, and so explores the very functions that ship.
+#ifndef MX_BASE_ATOMIC_H
+#define MX_BASE_ATOMIC_H
+
+#include "compiler.h"
+
+#if defined(__cplusplus)
+#include <atomic>
+#define mx_atomic(T) std::atomic<T>
+#define mx_std(name) std::name
+#else
+#include <stdatomic.h>
+#define mx_atomic(T) _Atomic(T)
+#define mx_std(name) name
+#endif
+
+#define mx_load_relaxed(p) mx_std(atomic_load_explicit)((p), mx_std(memory_order_relaxed))
+#define mx_load_acquire(p) mx_std(atomic_load_explicit)((p), mx_std(memory_order_acquire))
+#define mx_store_relaxed(p, v) mx_std(atomic_store_explicit)((p), (v), mx_std(memory_order_relaxed))
+#define mx_store_release(p, v) mx_std(atomic_store_explicit)((p), (v), mx_std(memory_order_release))
+#define mx_exchange_acq_rel(p, v) \
+  mx_std(atomic_exchange_explicit)((p), (v), mx_std(memory_order_acq_rel))
+#define mx_exchange_relaxed(p, v) \
+  mx_std(atomic_exchange_explicit)((p), (v), mx_std(memory_order_relaxed))
+// The weak form may fail for no reason and belongs in a loop; *expected is updated on failure.
+#define mx_cas_weak_acq_rel(p, expected, desired)                               \
+  mx_std(atomic_compare_exchange_weak_explicit)((p), (expected), (desired),     \
+                                                mx_std(memory_order_acq_rel),   \
+                                                mx_std(memory_order_relaxed))
+#define mx_cas_strong_acq_rel(p, expected, desired)                             \
+  mx_std(atomic_compare_exchange_strong_explicit)((p), (expected), (desired),   \
+                                                  mx_std(memory_order_acq_rel), \
+                                                  mx_std(memory_order_acquire))
+#define mx_add_relaxed(p, v) mx_std(atomic_fetch_add_explicit)((p), (v), mx_std(memory_order_relaxed))
+#define mx_add_acq_rel(p, v) mx_std(atomic_fetch_add_explicit)((p), (v), mx_std(memory_order_acq_rel))
+#define mx_or_acq_rel(p, v) mx_std(atomic_fetch_or_explicit)((p), (v), mx_std(memory_order_acq_rel))
+#define mx_and_acq_rel(p, v) mx_std(atomic_fetch_and_explicit)((p), (v), mx_std(memory_order_acq_rel))
+#define mx_fence_seq_cst() mx_std(atomic_thread_fence)(mx_std(memory_order_seq_cst))
+
+// Tells the processor that this is a waiting loop.
+mx_inline void mx_spin_hint(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");
+#endif
+}
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Owns the words that differ between compilers, so that no other file has to know them.
+//
+// C and C++ (MSVC builds the library as C++) share one source: attributes, thread-local storage
+// and static assertions are spelled here once.
+#ifndef MX_BASE_COMPILER_H
+#define MX_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define mx_likely(x) __builtin_expect(!!(x), 1)
+#define mx_unlikely(x) __builtin_expect(!!(x), 0)
+#define mx_noinline __attribute__((noinline))
+#define mx_cold __attribute__((noinline, cold))
+#define mx_inline static inline __attribute__((always_inline))
+#define mx_unused __attribute__((unused))
+#define mx_hidden __attribute__((visibility("hidden")))
+#define mx_noreturn __attribute__((noreturn))
+#define mx_printf(f, a) __attribute__((format(printf, f, a)))
+#define mx_aligned(n) __attribute__((aligned(n)))
+#define mx_prefetch_write(p) __builtin_prefetch((p), 1)
+#define mx_return_address() __builtin_return_address(0)
+#elif defined(_MSC_VER)
+#define mx_likely(x) (x)
+#define mx_unlikely(x) (x)
+#define mx_noinline __declspec(noinline)
+#define mx_cold __declspec(noinline)
+#define mx_inline static __forceinline
+#define mx_unused
+#define mx_hidden
+#define mx_noreturn __declspec(noreturn)
+#define mx_printf(f, a)
+#define mx_aligned(n) __declspec(align(n))
+#define mx_prefetch_write(p) ((void)(p))
+#define mx_return_address() _ReturnAddress()
+#include <intrin.h>
+#endif
+
+// A variable of which every thread has its own. The model is chosen by the build: initial-exec
+// by default, so that an access is two instructions and never calls the dynamic linker.
+#if defined(_MSC_VER)
+#define mx_thread_local __declspec(thread)
+#elif defined(__cplusplus)
+#define mx_thread_local __thread
+#else
+#define mx_thread_local _Thread_local
+#endif
+
+#if defined(__cplusplus)
+#define mx_static_assert(c, m) static_assert(c, m)
+#define MX_EXTERN_C extern "C"
+#define MX_BEGIN_DECLS extern "C" {
+#define MX_END_DECLS }
+#else
+#define mx_static_assert(c, m) _Static_assert(c, m)
+#define MX_EXTERN_C
+#define MX_BEGIN_DECLS
+#define MX_END_DECLS
+#endif
+
+// Two cache lines are fetched in pairs on the common processors; 64 is what one core owns at a time.
+#define MX_CACHE_LINE 64
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Owns every build switch: the only file of the core that reads the -D symbols of the build.
+//
+// Each switch becomes a constant that ordinary `if` statements test, so every mode compiles in
+// every build and the compiler removes what is off. The assertions at the end state the legal
+// combinations.
+#ifndef MX_BASE_CONFIG_H
+#define MX_BASE_CONFIG_H
+
+#include "compiler.h"
+
+// Version: major * 10000 + minor * 100 + patch.
+#define MX_VERSION 30500
+
+// Debug level: 0 none; 1 checks of the API's preconditions; 2 internal assertions; 3 walks that
+// verify whole pages and heaps.
+#if defined(MI_DEBUG)
+#define MX_DEBUG MI_DEBUG
+#elif defined(NDEBUG) || defined(MI_BUILD_RELEASE)
+#define MX_DEBUG 0
+#else
+#define MX_DEBUG 2
+#endif
+
+// Secure level, as the documents number them: 1 guarded metadata and random addresses, 2 random
+// order in pages, 3 encoded links and canaries, 4 double frees, 5 a guard after every page.
+#if defined(MI_SECURE)
+#define MX_SECURE MI_SECURE
+#else
+#define MX_SECURE 0
+#endif
+
+// free() checks that a pointer is the start of a live block before it touches anything.
+#if defined(MI_FREE_IS_CHECKED) || MX_DEBUG > 0 || MX_SECURE > 0
+#define MX_CHECKED_FREE 1
+#else
+#define MX_CHECKED_FREE 0
+#endif
+
+// Blocks end in a canary that free() verifies; usable size is then exactly what was asked for.
+#if (defined(MI_PADDING) && MI_PADDING) || ((MX_DEBUG > 0 || MX_SECURE >= 3) && !defined(MI_NO_PADDING))
+#define MX_PADDING 1
+#else
+#define MX_PADDING 0
+#endif
+
+// Links of the free lists are stored encoded and verified when they are read.
+#if MX_SECURE >= 3 || MX_DEBUG > 0
+#define MX_ENCODE_LINKS 1
+#else
+#define MX_ENCODE_LINKS 0
+#endif
+
+// An external tool is told of every block: memcheck, AddressSanitizer, or none.
+#if defined(MI_TRACK_VALGRIND) && MI_TRACK_VALGRIND
+#define MX_TRACK 1
+#define MX_TRACK_NAME "valgrind"
+#elif defined(MI_TRACK_ASAN) && MI_TRACK_ASAN
+#define MX_TRACK 2
+#define MX_TRACK_NAME "asan"
+#else
+#define MX_TRACK 0
+#define MX_TRACK_NAME "none"
+#endif
+
+// Out of memory and overflow abort the process instead of returning NULL.
+#if defined(MI_XMALLOC)
+#define MX_XMALLOC 1
+#else
+#define MX_XMALLOC 0
+#endif
+
+#if defined(MI_SHOW_ERRORS) || MX_DEBUG > 0
+#define MX_SHOW_ERRORS 1
+#else
+#define MX_SHOW_ERRORS 0
+#endif
+
+#if defined(MI_SKIP_COLLECT_ON_EXIT)
+#define MX_SKIP_COLLECT_ON_EXIT 1
+#else
+#define MX_SKIP_COLLECT_ON_EXIT 0
+#endif
+
+#if UINTPTR_MAX > 0xFFFFFFFFu
+#define MX_64BIT 1
+#else
+#define MX_64BIT 0
+#endif
+
+// A slice is what arenas hand out. Its size is also the granule of the address-to-page map.
+#define MX_SLICE_SHIFT 16
+#define MX_SLICE_SIZE ((size_t)1 << MX_SLICE_SHIFT)
+
+// Every block is aligned to this; it is also the smallest block. 16 on all 64-bit systems
+// (max_align_t, and SSE code relies on it).
+#define MX_ALIGN 16
+
+// Memory of one arena by default.
+#if MX_64BIT
+#define MX_ARENA_RESERVE ((size_t)1 << 30)
+#else
+#define MX_ARENA_RESERVE ((size_t)1 << 27)
+#endif
+
+#define MX_KIB ((size_t)1024)
+#define MX_MIB (MX_KIB * 1024)
+#define MX_GIB (MX_MIB * 1024)
+
+// The largest request: sizes must fit a ptrdiff_t (C11 6.5.6).
+#define MX_MAX_ALLOC ((size_t)PTRDIFF_MAX)
+
+mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");
+mx_static_assert(MX_DEBUG >= 0 && MX_DEBUG <= 3, "MI_DEBUG is a level from 0 to 3");
+mx_static_assert(!MX_ENCODE_LINKS || MX_CHECKED_FREE, "encoded links are read by checked frees");
+mx_static_assert(sizeof(size_t) == sizeof(void*), "sizes and pointers are of one width");
+
+#endif

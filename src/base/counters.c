@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Owns sums of counters. Other threads may count meanwhile: each number is right, though two of
+// them may be of slightly different moments.
+#include "counters.h"
+
+static void raise_peak(mx_count_t* c, int64_t reached) {
+  int64_t peak = mx_load_relaxed(&c->peak);
+  while (reached > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, reached)) {}
+}
+
+static void add_count(mx_count_t* to, mx_count_t* from) {
+  const int64_t current = mx_load_relaxed(&from->current);
+  const int64_t now = mx_add_relaxed(&to->current, current) + current;
+  mx_add_relaxed(&to->total, mx_load_relaxed(&from->total));
+  raise_peak(to, mx_load_relaxed(&from->peak));
+  raise_peak(to, now);
+}
+
+static void add_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
+  mx_add_relaxed(to, mx_load_relaxed(from));
+}
+
+// What is there now stays counted where it will be taken off again.
+static void move_past_count(mx_count_t* to, mx_count_t* from) {
+  const int64_t current = mx_load_relaxed(&from->current);
+  mx_add_relaxed(&to->total, mx_exchange_relaxed(&from->total, current) - current);
+  raise_peak(to, mx_exchange_relaxed(&from->peak, current));
+}
+
+static void move_past_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
+  mx_add_relaxed(to, mx_exchange_relaxed(from, (int64_t)0));
+}
+
+void mx_counters_add(mx_counters_t* to, mx_counters_t* from) {
+#define ADD_COUNT(name) add_count(&to->name, &from->name);
+#define ADD_COUNTER(name) add_counter(&to->name, &from->name);
+  MX_COUNTERS(ADD_COUNT, ADD_COUNTER)
+  for (size_t i = 0; i < MX_BIN_COUNT; i++) add_count(&to->bin_pages[i], &from->bin_pages[i]);
+}
+
+void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from) {
+#define MOVE_COUNT(name) move_past_count(&to->name, &from->name);
+#define MOVE_COUNTER(name) move_past_counter(&to->name, &from->name);
+  MX_COUNTERS(MOVE_COUNT, MOVE_COUNTER)
+  for (size_t i = 0; i < MX_BIN_COUNT; i++) {
+    move_past_count(&to->bin_pages[i], &from->bin_pages[i]);
+  }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Owns the counters behind the statistics: plain data that any floor may add to.
+//
+// All of them are changed on slow paths only (a page, a slice, an OS call, a thread), so a release
+// build has true numbers at no cost to malloc and free. A count has a current value, a peak and a
+// total of all increases; a counter only grows. Bytes where the name says memory, else items.
+#ifndef MX_BASE_COUNTERS_H
+#define MX_BASE_COUNTERS_H
+
+#include "atomic.h"
+#include "sizeclass.h"
+
+typedef struct mx_count_s {
+  mx_atomic(int64_t) total;
+  mx_atomic(int64_t) peak;
+  mx_atomic(int64_t) current;
+} mx_count_t;
+
+// X(name) for counts, Y(name) for counters.
+#define MX_COUNTERS(X, Y)                                                                       \
+  X(pages) X(reserved) X(committed) X(page_committed) X(pages_abandoned) X(threads)             \
+  X(malloc_huge) X(heaps) X(theaps) X(metadata) X(waiting)                                      \
+  Y(reset) Y(purged) Y(mmap_calls) Y(commit_calls) Y(reset_calls) Y(purge_calls) Y(arena_count) \
+  Y(malloc_huge_count) Y(malloc_guarded_count) Y(arena_rollback_count) Y(arena_purges)          \
+  Y(pages_extended) Y(pages_retire) Y(page_searches) Y(page_searches_count)                     \
+  Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(pages_reabandon_full)                    \
+  Y(pages_unabandon_busy_wait) Y(heaps_delete_wait) Y(holes_purged)
+
+#define MX_COUNTER_X(name) mx_count_t name;
+#define MX_COUNTER_Y(name) mx_atomic(int64_t) name;
+typedef struct mx_counters_s {
+  MX_COUNTERS(MX_COUNTER_X, MX_COUNTER_Y)
+  mx_count_t bin_pages[MX_BIN_COUNT];
+} mx_counters_t;
+
+// Changes a count from any thread; negative amounts lower it.
+static inline void mx_count_add(mx_count_t* c, int64_t amount) {
+  const int64_t now = mx_add_relaxed(&c->current, amount) + amount;
+  if (amount <= 0) return;
+  mx_add_relaxed(&c->total, amount);
+  int64_t peak = mx_load_relaxed(&c->peak);
+  while (now > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, now)) {}
+}
+
+MX_BEGIN_DECLS
+// Adds all of `from` to `to`, for an owner that ends. Of the peaks the highest stays, or what is
+// there now if that is more: what is reported as a peak was certainly reached.
+void mx_counters_add(mx_counters_t* to, mx_counters_t* from);
+// Moves what is past to `to`: `from` starts again with what is there now.
+void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from);
+MX_END_DECLS
+
+mx_inline void mx_counter_add(mx_atomic(int64_t)* c, int64_t amount) { mx_add_relaxed(c, amount); }
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Owns what is known of this machine and process: set once at start, read by everyone.
+#ifndef MX_BASE_FACTS_H
+#define MX_BASE_FACTS_H
+
+#include "atomic.h"
+
+typedef struct mx_facts_s {
+  size_t os_page;       // bytes of the smallest OS page: 4, 16 or 64 KiB
+  size_t large_page;    // bytes of a large OS page (2 MiB on most), 0 when the OS has none
+  unsigned va_bits;     // usable bits of an address
+  unsigned cpus;        // processors that this process may use
+  unsigned numa_nodes;  // at least 1
+  bool overcommits;     // reserved read-write memory costs nothing until it is touched
+} mx_facts_t;
+
+extern mx_facts_t mx_facts;
+
+#endif

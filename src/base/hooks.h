@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Owns the few ways in which low floors reach what lives above them: pointers that are registered
+// at start and consulted on slow paths only. All are NULL-safe through the functions below.
+#ifndef MX_BASE_HOOKS_H
+#define MX_BASE_HOOKS_H
+
+#include "atomic.h"
+
+typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_t;
+
+typedef struct mx_hooks_s {
+  // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
+  void (*message)(mx_level_t level, int code, const char* fmt, ...);
+  // Runs the user's deferred-free function; called on the allocation slow path.
+  void (*deferred_free)(bool force, unsigned long long heartbeat);
+} mx_hooks_t;
+
+extern mx_hooks_t mx_hooks;
+
+// Reports an error, warning or verbose line. The formats understood are those of fmt.h.
+#define mx_message(level, code, ...)                                            \
+  do {                                                                          \
+    if (mx_hooks.message != NULL) mx_hooks.message((level), (code), __VA_ARGS__); \
+  } while (0)
+#define mx_error(code, ...) mx_message(MX_ERROR, (code), __VA_ARGS__)
+#define mx_warning(...) mx_message(MX_WARNING, 0, __VA_ARGS__)
+#define mx_verbose(...) mx_message(MX_VERBOSE, 0, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Owns the passing of pages between threads: making, releasing, abandoning and reclaiming them.
+//
+// An abandoned page with free blocks is listed: a bit in its arena's bitmap of that bin. The bit is
+// a hint, set after the page was disowned and cleared by whoever finds it; what counts is the owned
+// bit of page->remote. A finder clears the bit first and then tries to claim, so a bit left behind
+// by a page that is gone costs one look. sub-process `listed` counts bits, so that the search is
+// skipped when there are none. Pages of other than main heaps are found in their heap's list.
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "../page/remote.h"
+#include "heap.h"
+
+// Pages of first-class heaps that one search looks at.
+#define HEAP_SEARCH_MAX 32
+
+// ---- making and releasing ----------------------------------------------------------------------
+
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
+  const size_t size = mx_bin_size(bin);
+  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, heap->numa_node};
+  mx_slices_t slices;
+  mx_arenas_t* arenas = &heap->subproc->arenas;
+  if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;
+  mx_page_t* page = mx_arena_record(slices.arena, slices.index);
+  mx_page_init(page, &slices, size, bin, heap);
+  if (!mx_pagemap_set(slices.start, slices.count, page)) {
+    mx_slices_free(arenas, slices.arena, slices.index, slices.count);
+    return NULL;
+  }
+  mx_heap_link_page(heap, page);
+  mx_count_add(&heap->counters.pages, 1);
+  mx_count_add(&heap->counters.bin_pages[bin], 1);
+  return page;
+}
+
+void mx_page_release(mx_page_t* page) {
+  mx_heap_t* const heap = page->heap;
+  mx_arenas_t* arenas = &heap->subproc->arenas;
+  mx_check(page->used == 0 && page->arena != NULL);
+  mx_heap_unlink_page(heap, page);
+  mx_count_add(&heap->counters.pages, -1);
+  mx_count_add(&heap->counters.bin_pages[page->bin], -1);
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  mx_pagemap_set(page->start, page->slice_count, NULL);
+  mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);
+  mx_arenas_purge_tick(arenas);
+}
+
+void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
+  if (mx_heap_is_main(heap)) return;
+  mx_lock_acquire(&heap->lock);
+  page->heap_next = heap->pages;
+  page->heap_prev = NULL;
+  if (heap->pages != NULL) heap->pages->heap_prev = page;
+  heap->pages = page;
+  mx_lock_release(&heap->lock);
+}
+
+void mx_heap_unlink_page(mx_heap_t* heap, mx_page_t* page) {
+  if (mx_heap_is_main(heap)) return;
+  mx_lock_acquire(&heap->lock);
+  if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
+  else heap->pages = page->heap_next;
+  if (page->heap_next != NULL) page->heap_next->heap_prev = page->heap_prev;
+  mx_lock_release(&heap->lock);
+}
+
+// ---- the list of abandoned pages ---------------------------------------------------------------
+
+static void list(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
+  const size_t changed = mx_bits_set(mx_arena_abandoned(arena, bin), index, 1);
+  if (changed > 0) mx_add_relaxed(&subproc->listed[bin], changed);
+}
+
+static void unlist(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
+  const size_t changed = mx_bits_clear(mx_arena_abandoned(arena, bin), index, 1);
+  if (changed > 0) mx_add_relaxed(&subproc->listed[bin], -changed);
+}
+
+static void own_again(mx_page_t* page) {
+  mx_count_add(&page->heap->counters.pages_abandoned, -1);
+  if (page->is_listed == 0) return;
+  page->is_listed = 0;
+  unlist(page->heap->subproc, page->arena, page->bin, page->slice_index);
+}
+
+// ---- abandoning --------------------------------------------------------------------------------
+
+bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
+  mx_heap_t* const heap = page->heap;
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  // Counted first: after the hand-over the page may be released by another thread at any time.
+  mx_count_add(&heap->counters.pages_abandoned, 1);
+  if (mx_remote_disown(page)) return true;
+  mx_count_add(&heap->counters.pages_abandoned, -1);
+  mx_store_relaxed(&page->owner, tid);
+  mx_page_collect(page);
+  return false;
+}
+
+void mx_page_abandon(mx_page_t* page) {
+  mx_heap_t* const heap = page->heap;
+  mx_subproc_t* const subproc = heap->subproc;
+  mx_arena_t* const arena = page->arena;
+  const size_t bin = page->bin, index = page->slice_index;
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  for (;;) {
+    if (page->used == 0) {
+      mx_page_release(page);
+      return;
+    }
+    const bool lists = mx_heap_is_main(heap) && mx_page_has_free(page);
+    page->is_listed = lists;
+    mx_count_add(&heap->counters.pages_abandoned, 1);
+    if (mx_remote_disown(page)) {
+      if (lists) list(subproc, arena, bin, index);
+      return;
+    }
+    mx_count_add(&heap->counters.pages_abandoned, -1);
+    page->is_listed = 0;
+    mx_page_collect(page);
+  }
+}
+
+// ---- reclaiming --------------------------------------------------------------------------------
+
+// An owned page that was found by its bit: is it what the bit said? If not it goes back.
+static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin) {
+  own_again(page);
+  mx_page_collect(page);
+  if (page->heap == heap && page->bin == bin && mx_page_has_free(page)) return true;
+  mx_page_abandon(page);
+  return false;
+}
+
+static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin) {
+  mx_bits_t* bits = mx_arena_abandoned(arena, bin);
+  for (size_t i = 0; i < arena->slices; i++) {
+    i = mx_bits_find_run(bits, NULL, arena->slices, 1, i, 1, 0);
+    if (i == SIZE_MAX) return NULL;
+    unlist(heap->subproc, arena, bin, i);
+    mx_page_t* page = mx_arena_record(arena, i);
+    if (mx_remote_try_claim(page) && accept(page, heap, bin)) return page;
+  }
+  return NULL;
+}
+
+static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
+  mx_page_t* found = NULL;
+  mx_lock_acquire(&heap->lock);
+  size_t tries = HEAP_SEARCH_MAX;
+  for (mx_page_t* p = heap->pages; p != NULL && found == NULL && tries > 0; p = p->heap_next) {
+    tries--;
+    if (p->bin != bin || !mx_remote_try_claim(p)) continue;
+    mx_page_collect(p);
+    // Only disowned while the lock is held: releasing it would take the lock again.
+    if (mx_page_has_free(p)) found = p;
+    else while (!mx_remote_disown(p)) mx_page_collect(p);
+  }
+  mx_lock_release(&heap->lock);
+  if (found != NULL) own_again(found);
+  return found;
+}
+
+mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
+  mx_page_t* page = NULL;
+  if (!mx_heap_is_main(heap)) {
+    page = reclaim_in_heap(heap, bin);
+  } else if (mx_load_relaxed(&heap->subproc->listed[bin]) > 0) {
+    mx_arenas_t* arenas = &heap->subproc->arenas;
+    const size_t count = mx_load_acquire(&arenas->count);
+    for (size_t i = 0; i < count && page == NULL; i++) {
+      mx_arena_t* arena = mx_arena_at(arenas, i);
+      if (arena != NULL) page = reclaim_in(arena, heap, bin);
+    }
+  }
+  if (page != NULL) mx_counter_add(&heap->counters.pages_reclaim_on_alloc, 1);
+  return page;
+}
+
+// Whether a thread takes a page in that it freed into: always its own former ones; those of others
+// within a bound, so that a thread that only frees does not hoard what allocating threads need.
+static bool wants(const mx_theap_t* theap, const mx_page_t* page) {
+  const long policy = mx_option(page_reclaim_on_free);
+  if (theap == NULL || policy < 0) return false;
+  if (page->theap == theap || policy == 1) return true;
+  return theap->partial_count[page->bin] < mx_option(page_cross_thread_max_reclaim);
+}
+
+void mx_page_claimed_by_free(mx_page_t* page) {
+  own_again(page);
+  mx_page_collect(page);
+  if (page->used == 0) {
+    mx_page_release(page);
+    return;
+  }
+  mx_theap_t* theap = mx_thread_theap_of(page->heap, false);
+  if (!wants(theap, page)) {
+    mx_page_abandon(page);
+    return;
+  }
+  mx_counter_add(&page->heap->counters.pages_reclaim_on_free, 1);
+  mx_theap_adopt(theap, page);
+}

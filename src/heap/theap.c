@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// Owns a thread-heap's pages: which page a bin allocates from, which come next, which go.
+//
+// A bin has one current page and a list of partial ones. The current page leaves when nothing can
+// be had from it: full, it is abandoned to whoever frees into it first; with room still to carve,
+// it waits at the tail of the partial list, because pages with freed blocks come first: their
+// memory was touched before. Empty pages are kept for a few rounds, within a bound.
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../page/remote.h"
+#include "heap.h"
+
+#define RETAIN_ROUNDS 4        // rounds of housekeeping that an empty page survives
+#define RETAIN_SLICES_MAX 8    // larger pages are not kept
+#define VISITS_PER_HEARTBEAT 1024
+
+// ---- the partial list --------------------------------------------------------------------------
+
+static void push_head(mx_theap_t* theap, mx_page_t* page) {
+  mx_page_t* const head = theap->partial[page->bin];
+  page->next = head;
+  page->prev = NULL;
+  if (head != NULL) head->prev = page;
+  theap->partial[page->bin] = page;
+  theap->partial_count[page->bin]++;
+}
+
+// Behind a few pages is far enough: the search looks at a few only.
+static void push_behind(mx_theap_t* theap, mx_page_t* page) {
+  mx_page_t* at = theap->partial[page->bin];
+  if (at == NULL) {
+    push_head(theap, page);
+    return;
+  }
+  for (int i = 0; i < 8 && at->next != NULL; i++) at = at->next;
+  page->prev = at;
+  page->next = at->next;
+  if (at->next != NULL) at->next->prev = page;
+  at->next = page;
+  theap->partial_count[page->bin]++;
+}
+
+static void remove_partial(mx_theap_t* theap, mx_page_t* page) {
+  if (page->prev != NULL) page->prev->next = page->next;
+  else theap->partial[page->bin] = page->next;
+  if (page->next != NULL) page->next->prev = page->prev;
+  page->next = page->prev = NULL;
+  theap->partial_count[page->bin]--;
+}
+
+static bool has_block(mx_page_t* page) {
+  return page->free != NULL || mx_page_collect(page);
+}
+
+// ---- empty pages -------------------------------------------------------------------------------
+
+static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
+  if (page->retired == 0) return;
+  page->retired = 0;
+  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
+    if (theap->retained[i] == page) theap->retained[i] = NULL;
+  }
+}
+
+static void release(mx_theap_t* theap, mx_page_t* page) {
+  forget_retained(theap, page);
+  remove_partial(theap, page);
+  mx_page_release(page);
+}
+
+static bool retain(mx_theap_t* theap, mx_page_t* page) {
+  if (page->slice_count > RETAIN_SLICES_MAX ||
+      theap->current[page->bin] == &mx_page_none) {
+    return false;
+  };
+  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
+    if (theap->retained[i] == NULL) {
+      theap->retained[i] = page;
+      page->retired = RETAIN_ROUNDS;
+      return true;
+    }
+  }
+  return false;
+}
+
+void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
+  if (page->retired != 0 || retain(theap, page)) return;
+  release(theap, page);
+}
+
+static void age_retained(mx_theap_t* theap, bool force) {
+  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
+    mx_page_t* page = theap->retained[i];
+    if (page == NULL) continue;
+    if (page->used > 0) {  // it is in use again
+      forget_retained(theap, page);
+    } else if (force || --page->retired == 0) {
+      page->retired = 1;
+      release(theap, page);
+    }
+  }
+}
+
+// ---- the current page --------------------------------------------------------------------------
+
+void mx_theap_flush_head(mx_theap_t* theap, size_t bin) {
+  if (bin > MX_SMALL_BINS || theap->heads[bin] == NULL) return;
+  mx_block_t* const list = theap->heads[bin];
+  theap->heads[bin] = NULL;
+  mx_page_put_back(theap->current[bin], list);
+}
+
+static void make_current(mx_theap_t* theap, mx_page_t* page) {
+  theap->current[page->bin] = page;
+  page->used++;
+}
+
+// The current page can give nothing: it leaves. False: it got blocks back meanwhile, and stays.
+static bool leave_current(mx_theap_t* theap, mx_page_t* page) {
+  if (page->capacity < page->reserved) {
+    theap->current[page->bin] = &mx_page_none;
+    page->used--;
+    push_behind(theap, page);
+    return true;
+  }
+  theap->current[page->bin] = &mx_page_none;
+  page->used--;
+  if (mx_page_abandon_full(page, theap->tid)) return true;
+  make_current(theap, page);
+  return false;
+}
+
+// Of the first few partial pages with a free block the fullest, so that others may become empty.
+static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
+  mx_page_t* best = NULL;
+  mx_page_t* page = theap->partial[bin];
+  for (long i = mx_option(page_max_candidates); page != NULL && i > 0; i--, page = page->next) {
+    if (!has_block(page)) continue;
+    if (best == NULL || page->used > best->used) best = page;
+  }
+  if (best == NULL) best = theap->partial[bin];
+  if (best == NULL) return NULL;
+  forget_retained(theap, best);
+  remove_partial(theap, best);
+  return best;
+}
+
+static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
+  mx_page_t* page = pick_partial(theap, bin);
+  if (page != NULL) return page;
+  page = mx_page_reclaim(theap->heap, bin);
+  if (page == NULL) page = mx_page_fresh(theap->heap, bin);
+  if (page == NULL) return NULL;
+  page->theap = theap;
+  mx_store_relaxed(&page->owner, theap->tid);
+  return page;
+}
+
+mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  *is_zero = false;
+  for (;;) {
+    mx_page_t* page = theap->current[bin];
+    if (page != &mx_page_none) {
+      if (has_block(page)) return page;
+      mx_page_t* const other = theap->partial[bin];
+      if ((other == NULL || !has_block(other)) && mx_page_extend(page, is_zero)) return page;
+      if (!leave_current(theap, page)) continue;
+    }
+    page = next_page(theap, bin);
+    if (page == NULL) return NULL;
+    make_current(theap, page);
+  }
+}
+
+void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
+  page->theap = theap;
+  mx_store_relaxed(&page->owner, theap->tid);
+  push_head(theap, page);
+}
+
+// ---- collecting --------------------------------------------------------------------------------
+
+// Detaches the current page with exact counts; NULL when there is none.
+static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
+  mx_page_t* page = theap->current[bin];
+  if (page == &mx_page_none) return NULL;
+  mx_theap_flush_head(theap, bin);
+  theap->current[bin] = &mx_page_none;
+  page->used--;
+  mx_page_collect(page);
+  return page;
+}
+
+void mx_theap_collect(mx_theap_t* theap, bool force) {
+  age_retained(theap, force);
+  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    mx_page_t* page = detach_current(theap, bin);
+    if (page != NULL) {
+      if (page->used == 0) mx_page_release(page);
+      else make_current(theap, page);
+    }
+    for (mx_page_t* next = theap->partial[bin]; (page = next) != NULL;) {
+      next = page->next;
+      mx_page_collect(page);
+      if (page->used == 0 && (force || page->retired == 0)) release(theap, page);
+    }
+  }
+}
+
+void mx_theap_abandon_all(mx_theap_t* theap) {
+  age_retained(theap, true);
+  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    mx_page_t* page = detach_current(theap, bin);
+    if (page != NULL) mx_page_abandon(page);
+    while ((page = theap->partial[bin]) != NULL) {
+      remove_partial(theap, page);
+      mx_page_collect(page);
+      mx_page_abandon(page);
+    }
+  }
+}
+
+void mx_theap_housekeeping(mx_theap_t* theap) {
+  if (theap->visits % MX_VISITS_PER_ROUND == 0) {
+    age_retained(theap, false);
+    mx_arenas_purge_tick(&theap->subproc->arenas);
+  }
+  if (theap->visits % VISITS_PER_HEARTBEAT == 0 && mx_hooks.deferred_free != NULL &&
+      !theap->in_deferred_free) {
+    theap->in_deferred_free = true;
+    mx_hooks.deferred_free(false, ++theap->heartbeat);
+    theap->in_deferred_free = false;
+  }
+  const long collect = mx_option(generic_collect);
+  if (collect > 0 && theap->visits % (uint32_t)collect == 0) mx_theap_collect(theap, false);
+}

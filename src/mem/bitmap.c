@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Owns the search and the claim of runs in atomic bitmaps.
+#include "bitmap.h"
+
+// The part of a run that lies in one word: its word, mask, and length in bits.
+typedef struct part_s {
+  size_t word, length;
+  uint64_t mask;
+} part_t;
+
+static part_t part_at(size_t first, size_t n) {
+  part_t p;
+  const size_t shift = first % MX_WORD_BITS;
+  p.word = first / MX_WORD_BITS;
+  p.length = mx_min(n, MX_WORD_BITS - shift);
+  p.mask = (p.length == MX_WORD_BITS ? ~(uint64_t)0 : (((uint64_t)1 << p.length) - 1)) << shift;
+  return p;
+}
+
+size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n, size_t from,
+                        size_t align, size_t offset) {
+  size_t start = from;  // where the current run of set bits begins
+  size_t i = from;
+  while (i < bits) {
+    uint64_t word = mx_load_relaxed(&a[i / MX_WORD_BITS]);
+    if (b != NULL) word &= mx_load_relaxed(&b[i / MX_WORD_BITS]);
+    const size_t shift = i % MX_WORD_BITS;
+    word >>= shift;
+    if (word == 0) {  // nothing here: the run ends
+      i += MX_WORD_BITS - shift;
+      start = i;
+      continue;
+    }
+    if ((word & 1) == 0) {
+      i += mx_bit_low(word);
+      start = i;
+      continue;
+    }
+    const size_t ones = mx_min(~word == 0 ? MX_WORD_BITS : mx_bit_low(~word), MX_WORD_BITS - shift);
+    i = mx_min(i + ones, bits);
+    const size_t aligned = mx_align_up(start + offset, align) - offset;
+    if (aligned + n <= i) return aligned;
+    if (i % MX_WORD_BITS != 0) start = ++i;  // a clear bit follows
+  }
+  return SIZE_MAX;
+}
+
+bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n) {
+  size_t done = 0;
+  while (done < n) {
+    const part_t p = part_at(first + done, n - done);
+    uint64_t old = mx_load_relaxed(&a[p.word]);
+    do {
+      if ((old & p.mask) != p.mask) {
+        if (done > 0) mx_bits_set(a, first, done);
+        return false;
+      }
+    } while (!mx_cas_weak_acq_rel(&a[p.word], &old, old & ~p.mask));
+    done += p.length;
+  }
+  return true;
+}
+
+size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
+  size_t changed = 0;
+  for (size_t done = 0; done < n;) {
+    const part_t p = part_at(first + done, n - done);
+    changed += mx_popcount(p.mask & ~mx_or_acq_rel(&a[p.word], p.mask));
+    done += p.length;
+  }
+  return changed;
+}
+
+size_t mx_bits_clear(mx_bits_t* a, size_t first, size_t n) {
+  size_t changed = 0;
+  for (size_t done = 0; done < n;) {
+    const part_t p = part_at(first + done, n - done);
+    changed += mx_popcount(p.mask & mx_and_acq_rel(&a[p.word], ~p.mask));
+    done += p.length;
+  }
+  return changed;
+}
+
+size_t mx_bits_count(const mx_bits_t* a, size_t first, size_t n) {
+  size_t count = 0;
+  for (size_t done = 0; done < n;) {
+    const part_t p = part_at(first + done, n - done);
+    count += mx_popcount(p.mask & mx_load_relaxed(&a[p.word]));
+    done += p.length;
+  }
+  return count;
+}

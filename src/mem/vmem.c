@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// Owns accounted memory from the OS, and the pool of metadata on top of it.
+#include "vmem.h"
+
+#include "../base/hooks.h"
+#include "../base/lock.h"
+#include "../base/options.h"
+#include "../os/os.h"
+
+mx_counters_t mx_process_counters;
+
+void* mx_vmem_map(size_t size, size_t align, bool commit) {
+  mx_counters_t* c = &mx_process_counters;
+  mx_counter_add(&c->mmap_calls, 1);
+  uint8_t* p = (uint8_t*)mx_os_map(NULL, size, commit);
+  if (p != NULL && !mx_is_aligned(p, align)) {
+    // Once more with room to cut an aligned range out of.
+    mx_os_unmap(p, size);
+    p = (size > SIZE_MAX - align ? NULL : (uint8_t*)mx_os_map(NULL, size + align, commit));
+    if (p != NULL) {
+      uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, align);
+      if (start > p) mx_os_unmap(p, (size_t)(start - p));
+      mx_os_unmap(start + size, (size_t)(p + size + align - (start + size)));
+      p = start;
+    }
+  }
+  if (p == NULL) {
+    mx_warning("unable to map %zu bytes of memory (aligned to %zu)\n", size, align);
+    return NULL;
+  }
+  mx_count_add(&c->reserved, (int64_t)size);
+  return p;
+}
+
+void mx_vmem_unmap(void* p, size_t size, size_t committed) {
+  mx_os_unmap(p, size);
+  mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
+  mx_count_add(&mx_process_counters.committed, -(int64_t)committed);
+}
+
+bool mx_vmem_commit(void* p, size_t size) {
+  mx_counter_add(&mx_process_counters.commit_calls, 1);
+  return mx_os_commit(p, size);
+}
+
+bool mx_vmem_purge(void* p, size_t size, bool* needs_commit) {
+  mx_counters_t* c = &mx_process_counters;
+  *needs_commit = false;
+  if (mx_option(purge_decommits) == 0) {
+    mx_counter_add(&c->reset_calls, 1);
+    if (mx_os_reset(p, size)) mx_counter_add(&c->reset, (int64_t)size);
+    return false;
+  }
+  mx_counter_add(&c->purge_calls, 1);
+  if (!mx_facts.overcommits) {
+    if (!mx_os_decommit(p, size)) return false;
+    *needs_commit = true;
+  } else if (!mx_os_purge(p, size)) {
+    return false;
+  }
+  mx_counter_add(&c->purged, (int64_t)size);
+  return true;
+}
+
+// ---- metadata ----------------------------------------------------------------------------------
+
+#define META_CHUNK (256 * MX_KIB)
+
+static struct {
+  mx_lock_t lock;
+  uint8_t* next;
+  uint8_t* end;
+} meta;
+
+static void* meta_take(size_t size) {
+  void* p = NULL;
+  mx_lock_acquire(&meta.lock);
+  if ((size_t)(meta.end - meta.next) >= size) {
+    p = meta.next;
+    meta.next += size;
+  }
+  mx_lock_release(&meta.lock);
+  return p;
+}
+
+void* mx_meta_alloc(size_t size) {
+  size = mx_align_up(size, MX_CACHE_LINE);
+  void* p = meta_take(size);
+  if (p != NULL) return p;
+  // The call to the OS is made without the lock; two threads may both bring a chunk.
+  const size_t chunk = mx_max(META_CHUNK, mx_align_up(size, mx_facts.os_page));
+  uint8_t* fresh = (uint8_t*)mx_vmem_map(chunk, mx_facts.os_page, true);
+  if (fresh == NULL) return NULL;
+  mx_count_add(&mx_process_counters.metadata, (int64_t)chunk);
+  mx_count_add(&mx_process_counters.committed, (int64_t)chunk);
+  if (size >= META_CHUNK / 2) return fresh;
+  mx_lock_acquire(&meta.lock);
+  meta.next = fresh + size;
+  meta.end = fresh + chunk;
+  mx_lock_release(&meta.lock);
+  return fresh;
+}
+
+void mx_meta_after_fork(void) { mx_lock_reset(&meta.lock); }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Owns address space and its contents with accounting: every byte that the library has from the
+// OS passes here, so the statistics of reserved and committed memory are sums of these calls.
+#ifndef MX_MEM_VMEM_H
+#define MX_MEM_VMEM_H
+
+#include "../base/counters.h"
+#include "../base/facts.h"
+
+MX_BEGIN_DECLS
+// Counters of the whole process: OS memory is shared by all sub-processes.
+extern mx_counters_t mx_process_counters;
+
+// Maps `size` bytes aligned to `align` (a power of two); NULL when refused. Sizes are rounded up
+// to OS pages by the caller, who also counts what becomes committed: memory in use or dirty, not
+// address space that merely could be touched.
+void* mx_vmem_map(size_t size, size_t align, bool commit);
+void mx_vmem_unmap(void* p, size_t size, size_t committed);
+bool mx_vmem_commit(void* p, size_t size);
+// Drops contents as the options say. True when the range now reads as zero (once committed again,
+// where *needs_commit says so); false when its contents are unknown.
+bool mx_vmem_purge(void* p, size_t size, bool* needs_commit);
+
+// ---- metadata ----------------------------------------------------------------------------------
+// Zeroed memory for the library's own records, aligned to a cache line; never given back, so
+// records are recycled by their owners. NULL when the OS is out of memory.
+void* mx_meta_alloc(size_t size);
+// In the child of a fork.
+void mx_meta_after_fork(void);
+MX_END_DECLS
+
+#endif

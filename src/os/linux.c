@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// Owns the ground floor on Linux: every promise of os.h, kept by direct system calls.
+#if defined(__linux__)
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "linux_syscall.h"
+#include "os.h"
+#include "thread.h"
+
+// Values that older system headers lack; the kernel answers EINVAL where it does not know them.
+#ifndef MADV_FREE
+#define MADV_FREE 8
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+#define MX_MPOL_PREFERRED 1
+
+#if !defined(__x86_64__) && !defined(__i386__) && !defined(__aarch64__)
+mx_thread_local uintptr_t mx_thread_anchor;
+#endif
+
+extern char** environ;
+
+void mx_os_init(void) {
+  const unsigned long page = getauxval(AT_PAGESZ);
+  mx_facts.os_page = (page == 0 ? 4096 : (size_t)page);
+  mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
+#if MX_64BIT
+  // 47 bits of user addresses unless a program asks for more with a hint, which we never do;
+  // arm64 has 48 or (small kernels) 39, which a larger map covers as well.
+#if defined(__aarch64__) || defined(__powerpc64__) || defined(__s390x__)
+  mx_facts.va_bits = 48;
+#else
+  mx_facts.va_bits = 47;
+#endif
+#else
+  mx_facts.va_bits = 32;
+#endif
+  mx_facts.cpus = 1;
+  mx_facts.numa_nodes = 1;
+  // Mode 2 counts every writable page against a limit, so there memory is committed in pieces.
+  char text[8];
+  const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+  mx_facts.overcommits = (n <= 0 || text[0] != '2');
+}
+
+// ---- address space -----------------------------------------------------------------------------
+
+void* mx_os_map(void* hint, size_t size, bool commit) {
+  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_NONE);
+  const long r = mx_syscall_mmap(hint, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  return mx_syscall_failed(r) ? NULL : (void*)r;
+}
+
+void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+  flags |= (int)(mx_bit_high(page_size) << MAP_HUGE_SHIFT);
+  const long r = mx_syscall_mmap(hint, size, PROT_READ | PROT_WRITE, flags);
+  if (mx_syscall_failed(r)) return NULL;
+  mx_os_advise_numa((void*)r, size, numa_node);
+  return (void*)r;
+}
+
+void mx_os_unmap(void* p, size_t size) { mx_syscall2(SYS_munmap, p, size); }
+
+// ---- contents ----------------------------------------------------------------------------------
+
+static bool advise(void* p, size_t size, int advice) {
+  long r;
+  do r = mx_syscall3(SYS_madvise, p, size, advice);
+  while (r == -11);  // EAGAIN: the kernel was short of resources for a moment
+  return r == 0;
+}
+
+static bool set_access(void* p, size_t size, int prot) {
+  return mx_syscall3(SYS_mprotect, p, size, prot) == 0;
+}
+
+bool mx_os_commit(void* p, size_t size) { return set_access(p, size, PROT_READ | PROT_WRITE); }
+
+bool mx_os_decommit(void* p, size_t size) {
+  if (!advise(p, size, MADV_DONTNEED)) return false;
+  set_access(p, size, PROT_NONE);
+  return true;
+}
+
+bool mx_os_purge(void* p, size_t size) { return advise(p, size, MADV_DONTNEED); }
+
+bool mx_os_reset(void* p, size_t size) {
+  static mx_atomic(int) advice;  // MADV_FREE until a kernel refuses it
+  if (mx_load_relaxed(&advice) == 0 && advise(p, size, MADV_FREE)) return true;
+  mx_store_relaxed(&advice, 1);
+  return advise(p, size, MADV_DONTNEED);
+}
+
+bool mx_os_populate(void* p, size_t size) { return advise(p, size, MADV_POPULATE_WRITE); }
+
+bool mx_os_move(void* from, void* to, size_t size) {
+  const long flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  const long r = mx_syscall6(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
+  return r == (long)to;
+}
+
+bool mx_os_protect_readable(void* p, size_t size) { return set_access(p, size, PROT_READ); }
+
+bool mx_os_protect(void* p, size_t size, bool accessible) {
+  return set_access(p, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void mx_os_advise_large(void* p, size_t size, bool want) {
+  advise(p, size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+void mx_os_advise_numa(void* p, size_t size, int node) {
+  if (node < 0 || node >= (int)(8 * sizeof(unsigned long))) return;
+  const unsigned long mask = 1UL << node;
+  mx_syscall6(SYS_mbind, (long)p, (long)size, MX_MPOL_PREFERRED, (long)&mask, 8 * sizeof(mask), 0);
+}
+
+void mx_os_name_range(void* p, size_t size, const char* name) {
+  mx_syscall6(SYS_prctl, PR_SET_VMA, 0, (long)p, (long)size, (long)name, 0);
+}
+
+// ---- process and machine -----------------------------------------------------------------------
+
+long mx_os_read_file(const char* path, char* buf, size_t size) {
+  const long fd = mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  long total = 0;
+  while ((size_t)total + 1 < size) {
+    const long n = mx_syscall3(SYS_read, fd, buf + total, size - 1 - (size_t)total);
+    if (n == -4) continue;  // EINTR
+    if (n <= 0) break;
+    total += n;
+  }
+  mx_syscall1(SYS_close, fd);
+  buf[total] = 0;
+  return total;
+}
+
+void mx_os_process_info(mx_process_info_t* info) {
+  struct rusage usage;
+  memset(&usage, 0, sizeof(usage));
+  const int saved = errno;
+  getrusage(RUSAGE_SELF, &usage);
+  errno = saved;
+  info->user_msecs =
+      (uint64_t)usage.ru_utime.tv_sec * 1000 + (uint64_t)usage.ru_utime.tv_usec / 1000;
+  info->system_msecs =
+      (uint64_t)usage.ru_stime.tv_sec * 1000 + (uint64_t)usage.ru_stime.tv_usec / 1000;
+  info->peak_rss = (size_t)usage.ru_maxrss * 1024;
+  info->page_faults = (size_t)usage.ru_majflt;
+  info->current_rss = 0;
+  char text[128];
+  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) > 0) {
+    const char* second = strchr(text, ' ');
+    if (second != NULL) info->current_rss = strtoul(second, NULL, 10) * mx_facts.os_page;
+  }
+  if (info->peak_rss < info->current_rss) info->peak_rss = info->current_rss;
+}
+
+uint64_t mx_os_clock_msecs(void) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &t) != 0) return 0;
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+unsigned mx_os_numa_count(void) {
+  char text[256];
+  const long n = mx_os_read_file("/sys/devices/system/node/online", text, sizeof(text));
+  unsigned highest = 0, value = 0;
+  for (long i = 0; i < n; i++) {
+    if (text[i] >= '0' && text[i] <= '9') {
+      value = value * 10 + (unsigned)(text[i] - '0');
+      if (value > highest) highest = value;
+    } else {
+      value = 0;
+    }
+  }
+  return highest + 1;
+}
+
+unsigned mx_os_numa_node(void) {
+  unsigned cpu = 0, node = 0;
+  mx_syscall3(SYS_getcpu, &cpu, &node, NULL);
+  return node;
+}
+
+bool mx_os_random(void* buf, size_t size) {
+#if defined(SYS_getrandom)
+  const long n = mx_syscall3(SYS_getrandom, buf, size, 1 /* GRND_NONBLOCK */);
+  return n == (long)size;
+#else
+  return false;
+#endif
+}
+
+char** mx_os_environ(void) { return environ; }
+
+void mx_os_write_stderr(const char* text, size_t length) {
+  while (length > 0) {
+    const long n = mx_syscall3(SYS_write, 2, text, length);
+    if (n == -4) continue;  // EINTR
+    if (n <= 0) return;
+    text += n;
+    length -= (size_t)n;
+  }
+}
+
+void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
+
+void mx_os_abort(void) { abort(); }
+
+// ---- threads -----------------------------------------------------------------------------------
+
+static pthread_key_t exit_key;
+static mx_atomic(int) exit_key_made;
+
+void mx_os_thread_setup(void (*at_exit)(void* value)) {
+  const int saved = errno;
+  if (pthread_key_create(&exit_key, at_exit) == 0) mx_store_release(&exit_key_made, 1);
+  errno = saved;
+}
+
+void mx_os_thread_arm(void* value) {
+  const int saved = errno;
+  if (mx_load_acquire(&exit_key_made) != 0) pthread_setspecific(exit_key, value);
+  errno = saved;
+}
+
+#endif

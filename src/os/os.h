@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Owns the contract between the library and an operating system. A port is one file that defines
+// these functions (see docs/porting.md); nothing above this floor names an OS.
+//
+// Rules for all of them: addresses and sizes are multiples of mx_facts.os_page unless said
+// otherwise; errno is what it was before the call; nothing allocates through malloc; a false or
+// NULL answer means that nothing was changed.
+#ifndef MX_OS_OS_H
+#define MX_OS_OS_H
+
+#include "../base/bits.h"
+#include "../base/facts.h"
+
+MX_BEGIN_DECLS
+
+// ---- start -------------------------------------------------------------------------------------
+// Fills mx_facts. Called once, before any other function of this header but write and abort.
+void mx_os_init(void);
+
+// ---- address space -----------------------------------------------------------------------------
+// Maps fresh zeroed memory near `hint` (NULL: anywhere). Committed memory is readable and
+// writable; uncommitted memory must not be touched. NULL when the OS refuses.
+void* mx_os_map(void* hint, size_t size, bool commit);
+// Like map with commit, of large (2 MiB) or huge (1 GiB) OS pages on a NUMA node (-1: any).
+// `size` and the result are multiples of page_size. NULL when there are none.
+void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node);
+// Gives address space back. Any part of one or more mappings.
+void mx_os_unmap(void* p, size_t size);
+
+// ---- contents ----------------------------------------------------------------------------------
+// Makes uncommitted memory usable. Its contents are zero unless it was only reset before.
+bool mx_os_commit(void* p, size_t size);
+// Drops contents and makes the range unusable until the next commit.
+bool mx_os_decommit(void* p, size_t size);
+// Drops contents; the range stays usable and reads as zero.
+bool mx_os_purge(void* p, size_t size);
+// Lets the OS drop the contents when it needs memory; the range stays usable, contents unknown.
+bool mx_os_reset(void* p, size_t size);
+// Makes memory present with one call instead of a fault per page. A hint: false is harmless.
+bool mx_os_populate(void* p, size_t size);
+// Moves the contents of `size` bytes from one usable range to another, page tables only. The
+// source then reads as zero and stays usable. False: nothing moved.
+bool mx_os_move(void* from, void* to, size_t size);
+// Makes an uncommitted range readable (as zero) though not writable.
+bool mx_os_protect_readable(void* p, size_t size);
+// Makes a range inaccessible and accessible again, keeping its contents.
+bool mx_os_protect(void* p, size_t size, bool accessible);
+// Asks for (or refuses) transparent large pages in a range. A hint.
+void mx_os_advise_large(void* p, size_t size, bool want);
+// Places a range on a NUMA node at first touch. A hint.
+void mx_os_advise_numa(void* p, size_t size, int node);
+// Names a range for tools that show mappings. A hint.
+void mx_os_name_range(void* p, size_t size, const char* name);
+
+// ---- process and machine -----------------------------------------------------------------------
+typedef struct mx_process_info_s {
+  uint64_t user_msecs, system_msecs;  // processor time of all threads
+  size_t current_rss, peak_rss;       // bytes of memory present
+  size_t page_faults;                 // faults that needed I/O
+} mx_process_info_t;
+
+void mx_os_process_info(mx_process_info_t* info);
+// A monotonic clock in milliseconds; cheap, may be coarse.
+uint64_t mx_os_clock_msecs(void);
+unsigned mx_os_numa_count(void);
+unsigned mx_os_numa_node(void);  // of the calling thread's processor
+// Unpredictable bytes; false when the OS has none to give yet.
+bool mx_os_random(void* buf, size_t size);
+// The environment as an array of "NAME=value" that ends in NULL; NULL when there is none.
+char** mx_os_environ(void);
+// Reads a small file into buf and ends it with 0: the bytes read, or -1.
+long mx_os_read_file(const char* path, char* buf, size_t size);
+void mx_os_write_stderr(const char* text, size_t length);
+void mx_os_yield(void);
+mx_noreturn void mx_os_abort(void);
+
+// ---- threads -----------------------------------------------------------------------------------
+// Has `at_exit` called at the end of every thread that arms itself, with the armed value.
+void mx_os_thread_setup(void (*at_exit)(void* value));
+// Arms the calling thread; NULL disarms it.
+void mx_os_thread_arm(void* value);
+
+MX_END_DECLS
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Owns the thread's identity: a word that no other living thread has, read in one instruction.
+//
+// It is the thread pointer (the address of the thread's control block), so it is never 0, its low
+// bits are clear, and it costs no system call. It may be used again after its thread has ended.
+#ifndef MX_OS_THREAD_H
+#define MX_OS_THREAD_H
+
+#include "../base/compiler.h"
+
+MX_BEGIN_DECLS
+#if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__)
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+  __asm__("movq %%fs:0, %0" : "=r"(id));
+  return id;
+}
+#elif defined(__i386__) && defined(__linux__)
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+  __asm__("movl %%gs:0, %0" : "=r"(id));
+  return id;
+}
+#elif defined(__aarch64__) && (defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__))
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+  __asm__("mrs %0, tpidr_el0" : "=r"(id));
+  return id;
+}
+#else
+extern mx_thread_local uintptr_t mx_thread_anchor;
+mx_inline uintptr_t mx_thread_id(void) { return (uintptr_t)&mx_thread_anchor; }
+#endif
+MX_END_DECLS
+
+// Whether `id` is the calling thread's.
+mx_inline bool mx_thread_is(uintptr_t id) {
+#if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__) && !defined(MX_EXPLORE)
+  // One comparison with the thread pointer where it lies, which compilers do not find.
+  bool same;
+  __asm__("cmpq %%fs:0, %1" : "=@cce"(same) : "r"(id));
+  return same;
+#else
+  return id == mx_thread_id();
+#endif
+}
+
+#endif

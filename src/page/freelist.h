@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Owns the links of the free lists: plain pointers, or (hardened builds) pointers encoded with the
+// page's key and checked, when read, to lead into the same page.
+#ifndef MX_PAGE_FREELIST_H
+#define MX_PAGE_FREELIST_H
+
+#include "page.h"
+
+MX_BEGIN_DECLS
+// Reports a link that leads out of its page; answers the end of the list.
+mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link);
+MX_END_DECLS
+
+mx_inline uintptr_t mx_link_key(const mx_page_t* page, const mx_block_t* block) {
+  // The block's own address takes part, so that equal links look different in different places.
+  return (uintptr_t)page->key ^ ((uintptr_t)block << 13);
+}
+
+mx_inline void mx_block_set_next(const mx_page_t* page, mx_block_t* block, const mx_block_t* next) {
+  uintptr_t link = (uintptr_t)next;
+  if (MX_ENCODE_LINKS) link ^= mx_link_key(page, block);
+  block->next = link;
+}
+
+mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* block) {
+  uintptr_t link = block->next;
+  if (MX_ENCODE_LINKS) {
+    link ^= mx_link_key(page, block);
+    if (mx_unlikely(link != 0 && !mx_page_is_block(page, (const void*)link))) {
+      return mx_freelist_corrupted(page, block, link);
+    }
+  }
+  return (mx_block_t*)link;
+}
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Owns a page: a run of slices cut into blocks of one size.
+//
+//      start                                                     start + slices * 64 KiB
+//        | block | block | block | ... | block |  never touched yet  |
+//        |<------------- capacity ------------>|
+//        |<---------------------- reserved ----------------------->|
+//
+// A block is in one of these places:
+//   live      in the user's hands
+//   free      on the page's list `free`; only the page's owner touches that
+//   hot       on the owner's head list (theap->heads), while the page is current for its bin
+//   remote    on the atomic list `remote`, pushed there by other threads
+//   uncarved  beyond `capacity`: not yet on any list, its memory never touched
+//
+// `used` counts the blocks of [0, capacity) that are not on `free`: live, hot and remote ones;
+// and one more while the page is a thread's current page of its bin, so that free() finds
+// `used == 0` only when a page that nobody allocates from has become empty.
+//
+// The lowest bit of `remote` says that the page is owned. The owner is a thread (`owner` is its
+// id), or, for the short time of a hand-over, the code that claimed the page. Everything but
+// `owner` and `remote` belongs to whoever owns the page; see remote.h for how that passes on.
+//
+// A huge page holds one block and is nobody's: any thread frees it whole. A record that serves no
+// page has its owned bit set, so that nobody can claim it by mistake.
+#ifndef MX_PAGE_PAGE_H
+#define MX_PAGE_PAGE_H
+
+#include "../arena/arena.h"
+#include "../base/check.h"
+#include "../base/sizeclass.h"
+#include "../mem/pagemap.h"
+
+typedef struct mx_block_s {
+  uintptr_t next;  // a link, see freelist.h
+} mx_block_t;
+
+struct mx_theap_s;
+struct mx_heap_s;
+
+struct mx_page_s {
+  // -- read by every free(), written by the owner --
+  mx_atomic(uintptr_t) owner;  // id of the owning thread, 0: none
+  mx_block_t* free;
+  uint32_t used;
+  uint32_t capacity;
+  uint32_t reserved;           // blocks that fit
+  uint8_t bin;
+  uint8_t is_listed;           // its bit in the arena's `abandoned` bitmap may be set
+  uint8_t is_zero;             // memory beyond capacity reads as zero
+  uint8_t retired;             // rounds that an empty page is kept for; 0: not retired
+  uint8_t* start;
+  size_t block_size;
+  struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
+  struct mx_page_s* next;      // in the theap's partial list
+  // -- written by other threads --
+  mx_atomic(uintptr_t) remote;
+  struct mx_page_s* prev;
+  struct mx_heap_s* heap;      // constant while the page lives
+  mx_arena_t* arena;           // constant; NULL: a mapping of its own
+  uint32_t slice_index;
+  uint32_t slice_count;
+  struct mx_page_s* heap_next; // pages of a first-class heap, under its lock
+  struct mx_page_s* heap_prev;
+  uint64_t key;                // of the links in this page, when they are encoded
+};
+
+mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
+                 "a page record is two cache lines");
+mx_static_assert(sizeof(struct mx_page_s) <= MX_PAGE_RECORD_SIZE, "records fit their places");
+
+MX_BEGIN_DECLS
+// Stands where there is no page: it has no block and no owner.
+extern mx_hidden mx_page_t mx_page_none;
+
+// Makes a page of fresh slices, unowned by any thread but with its owned bit set. No block is
+// carved yet.
+void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
+                  struct mx_heap_s* heap);
+// Carves more blocks onto `free`; false when all are carved. *is_zero: those blocks read as zero
+// but for their links.
+bool mx_page_extend(mx_page_t* page, bool* is_zero);
+// Moves remotely freed blocks onto `free`; answers whether there were any. Owner only.
+bool mx_page_collect(mx_page_t* page);
+// Puts a list of blocks back onto `free`; lowers `used` by their number, which it answers.
+size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
+// Whether all invariants hold (debug level 3).
+bool mx_page_is_valid(const mx_page_t* page);
+MX_END_DECLS
+
+mx_inline size_t mx_page_size(const mx_page_t* page) {
+  return (size_t)page->slice_count * MX_SLICE_SIZE;
+}
+
+mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_BIN_HUGE; }
+
+mx_inline bool mx_page_has_free(const mx_page_t* page) {
+  return page->free != NULL || page->capacity < page->reserved;
+}
+
+// Whether p can be the start of a block, judged by what never changes while the page lives.
+mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
+  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  if (mx_page_is_huge(page)) return offset == 0;
+  return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
+         offset < page->reserved * page->block_size;
+}
+
+// Whether p is the start of a carved block of this page. Owner only.
+mx_inline bool mx_page_is_block(const mx_page_t* page, const void* p) {
+  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  if (offset >= page->capacity * page->block_size) return false;
+  if (mx_page_is_huge(page)) return offset == 0;
+  return (uint32_t)offset % (uint32_t)page->block_size == 0;
+}
+
+#endif
