@@ -245,7 +245,7 @@ void mi_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id, mi_output_fun* 
 
 void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept {
   mi_stats_t now;
-  mx_stats_of_subproc(this_subproc(), &now);
+  mx_stats_of_process(&now);
   mx_out_t to;
   mx_out_open(&to, out, arg);
   mx_stats_prometheus(&to, &now);

@@ -94,7 +94,7 @@ const char* mx_option_unused(int option) {
     case mx_opt_deprecated_max_segment_reclaim: return "there are no segments any more";
     case mx_opt_deprecated_page_reset:
     case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
-    case mx_opt_deprecated_abandoned_page_purge: return "abandoned pages are purged like all others";
+    case mx_opt_deprecated_abandoned_page_purge: return "abandoned pages are purged like others";
     case -1: return "the safe modes are chosen when the library is built";
     default: return NULL;
   }

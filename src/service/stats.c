@@ -87,7 +87,8 @@ static void settle_count(mi_stat_count_t* c) {
 static void settle(mi_stats_t* stats) {
   for (size_t i = 0; i < mx_stat_field_count; i++) {
     const mx_stat_field_t* const field = &mx_stat_fields[i];
-    if (field->is_count) settle_count((mi_stat_count_t*)((char*)stats + field->offset));
+    if (field->kind == MX_STAT_COUNTER) continue;
+    settle_count((mi_stat_count_t*)((char*)stats + field->offset));
   }
   for (size_t i = 0; i <= MI_BIN_HUGE; i++) {
     settle_count(&stats->page_bins[i]);
@@ -122,8 +123,8 @@ static void add_arenas(mx_subproc_t* subproc, mi_stats_t* stats) {
   stats->arena_count.total = (int64_t)count;
 }
 
-static void collect_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heaps) {
-  mi_stats_init(stats);
+// Everything of a sub-process that is not counted for the process as a whole.
+static void add_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heaps) {
   add_counters(stats, &subproc->counters);
   if (with_heaps) {
     mx_lock_acquire(&subproc->lock);
@@ -132,10 +133,15 @@ static void collect_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_
     }
     mx_lock_release(&subproc->lock);
   }
-  if (subproc == &mx_subproc_main) add_counters(stats, &mx_process_counters);
-  else add_arenas(subproc, stats);
   const intptr_t waiting = mx_load_relaxed(&subproc->arenas.waiting);
   stats->mx_stat_waiting.current += (int64_t)waiting * (int64_t)MX_SLICE_SIZE;
+}
+
+static void collect_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heaps) {
+  mi_stats_init(stats);
+  add_subproc(subproc, stats, with_heaps);
+  if (subproc == &mx_subproc_main) add_counters(stats, &mx_process_counters);
+  else add_arenas(subproc, stats);
   settle(stats);
 }
 
@@ -145,6 +151,15 @@ void mx_stats_of_subproc(mx_subproc_t* subproc, mi_stats_t* stats) {
 
 void mx_stats_of_subproc_alone(mx_subproc_t* subproc, mi_stats_t* stats) {
   collect_subproc(subproc, stats, false);
+}
+
+void mx_stats_of_process(mi_stats_t* stats) {
+  mi_stats_init(stats);
+  for (mx_subproc_t* subproc = &mx_subproc_main; subproc != NULL; subproc = subproc->next) {
+    add_subproc(subproc, stats, true);
+  }
+  add_counters(stats, &mx_process_counters);
+  settle(stats);
 }
 
 // ---- threads -----------------------------------------------------------------------------------
@@ -166,7 +181,7 @@ static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     // What waits on the hot list is no more live than what waits in the page.
     mx_theap_flush_head(theap, bin);
-    if (theap->current[bin] != NULL) add_page(stats, theap->current[bin], true);
+    if (theap->current[bin] != &mx_page_none) add_page(stats, theap->current[bin], true);
     for (mx_page_t* page = theap->partial[bin]; page != NULL; page = page->next) {
       add_page(stats, page, false);
     }

@@ -26,7 +26,9 @@ MX_BEGIN_DECLS
 void mx_stats_of_heap(mx_heap_t* heap, mi_stats_t* stats);
 // All heaps of a sub-process, those that are gone included, and the memory that it holds.
 void mx_stats_of_subproc(mx_subproc_t* subproc, mi_stats_t* stats);
-// The same without its live heaps.
+// All sub-processes together.
+void mx_stats_of_process(mi_stats_t* stats);
+// One sub-process without its live heaps.
 void mx_stats_of_subproc_alone(mx_subproc_t* subproc, mi_stats_t* stats);
 // What the calling thread owns now.
 void mx_stats_of_thread(mi_stats_t* stats);
@@ -36,12 +38,16 @@ size_t mx_stats_bin_size(size_t stat_bin);
 // The bin of the record for blocks of a size.
 size_t mx_stats_bin_of(size_t block_size);
 
+// A count is a mi_stat_count_t, a counter a mi_stat_counter_t. A level is a mi_stat_count_t whose
+// past nobody keeps: only what is there now means something.
+typedef enum mx_stat_kind_e { MX_STAT_COUNT, MX_STAT_COUNTER, MX_STAT_LEVEL } mx_stat_kind_t;
+
 // One number of the record.
 typedef struct mx_stat_field_s {
   const char* name;  // in JSON and, by and large, in Prometheus
   const char* help;
   size_t offset;     // in mi_stats_t
-  bool is_count;     // a mi_stat_count_t, else a mi_stat_counter_t
+  mx_stat_kind_t kind;
   bool is_bytes;
 } mx_stat_field_t;
 

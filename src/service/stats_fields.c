@@ -2,10 +2,10 @@
 // Owns the table of the numbers in a record: their names and what they mean, once for all formats.
 #include "stats.h"
 
-#define COUNT(name, help) {#name, help, offsetof(mi_stats_t, name), true, false},
-#define COUNT_BYTES(name, help) {#name, help, offsetof(mi_stats_t, name), true, true},
-#define COUNTER(name, help) {#name, help, offsetof(mi_stats_t, name), false, false},
-#define COUNTER_BYTES(name, help) {#name, help, offsetof(mi_stats_t, name), false, true},
+#define COUNT(name, help) {#name, help, offsetof(mi_stats_t, name), MX_STAT_COUNT, false},
+#define COUNT_BYTES(name, help) {#name, help, offsetof(mi_stats_t, name), MX_STAT_COUNT, true},
+#define COUNTER(name, help) {#name, help, offsetof(mi_stats_t, name), MX_STAT_COUNTER, false},
+#define COUNTER_BYTES(name, help) {#name, help, offsetof(mi_stats_t, name), MX_STAT_COUNTER, true},
 
 const mx_stat_field_t mx_stat_fields[] = {
     COUNT(pages, "pages in use, runs of equal-sized blocks")
@@ -44,11 +44,11 @@ const mx_stat_field_t mx_stat_fields[] = {
     COUNTER(pages_unabandon_busy_wait, "waits for a page that changed its owner")
     COUNTER(heaps_delete_wait, "waits of a heap's end for another thread")
     {"metadata", "memory for the library's own records", offsetof(mi_stats_t, mx_stat_metadata),
-     true, true},
+     MX_STAT_COUNT, true},
     {"waiting", "free memory that waits to be given back", offsetof(mi_stats_t, mx_stat_waiting),
-     true, true},
+     MX_STAT_LEVEL, true},
     {"holes_purged", "memory given back from inside pages in use",
-     offsetof(mi_stats_t, mx_stat_holes_purged), false, true},
+     offsetof(mi_stats_t, mx_stat_holes_purged), MX_STAT_COUNTER, true},
 };
 
 const size_t mx_stat_field_count = sizeof(mx_stat_fields) / sizeof(mx_stat_fields[0]);

@@ -27,19 +27,26 @@ static void put_fields(mx_text_t* text, const mi_stats_t* stats) {
     const mx_stat_field_t* const field = &mx_stat_fields[i];
     const char* const at = (const char*)stats + field->offset;
     mx_text_add(text, "  \"%s\": ", field->name);
-    if (field->is_count) {
-      mx_text_add(text, "{");
-      put_count(text, (const mi_stat_count_t*)at);
-      mx_text_add(text, "},\n");
-    } else {
-      mx_text_add(text, "%lld,\n", (long long)((const mi_stat_counter_t*)at)->total);
+    switch (field->kind) {
+      case MX_STAT_COUNT:
+        mx_text_add(text, "{");
+        put_count(text, (const mi_stat_count_t*)at);
+        mx_text_add(text, "},\n");
+        break;
+      case MX_STAT_COUNTER:
+        mx_text_add(text, "%lld,\n", (long long)((const mi_stat_counter_t*)at)->total);
+        break;
+      case MX_STAT_LEVEL:
+        mx_text_add(text, "%lld,\n", (long long)((const mi_stat_count_t*)at)->current);
+        break;
     }
   }
 }
 
 static size_t page_size_of(size_t bin) {
   const size_t size = mx_stats_bin_size(bin);
-  return bin == MI_BIN_HUGE || size > MX_BIN_MAX_SIZE ? 0 : mx_page_slices_for(size) * MX_SLICE_SIZE;
+  if (bin == MI_BIN_HUGE || size > MX_BIN_MAX_SIZE) return 0;
+  return mx_page_slices_for(size) * MX_SLICE_SIZE;
 }
 
 static void put_bins(mx_text_t* text, const char* name, const mi_stat_count_t* bins) {

@@ -20,15 +20,16 @@ static void put_metric(mx_out_t* out, const char* name, const char* suffix, cons
 static void put_field(mx_out_t* out, const mx_stat_field_t* field, const mi_stats_t* stats) {
   const char* const at = (const char*)stats + field->offset;
   const bool bytes = field->is_bytes;
-  if (!field->is_count) {
+  if (field->kind == MX_STAT_COUNTER) {
     put_metric(out, field->name, bytes ? "_bytes_total" : "_total", "counter", field->help,
                " since the start", ((const mi_stat_counter_t*)at)->total);
     return;
   }
   const mi_stat_count_t* const c = (const mi_stat_count_t*)at;
   put_metric(out, field->name, bytes ? "_bytes" : "", "gauge", field->help, " now", c->current);
-  put_metric(out, field->name, bytes ? "_peak_bytes" : "_peak", "gauge", field->help, " at the peak",
-             c->peak);
+  if (field->kind == MX_STAT_LEVEL) return;
+  put_metric(out, field->name, bytes ? "_peak_bytes" : "_peak", "gauge", field->help,
+             " at the peak", c->peak);
   put_metric(out, field->name, bytes ? "_added_bytes_total" : "_added_total", "counter",
              field->help, ", all that was added since the start", c->total);
 }

@@ -61,6 +61,14 @@ static void put_counter(mx_out_t* out, const char* label, amount_fun* amount,
   row_end(&row, out);
 }
 
+static void put_level(mx_out_t* out, const char* label, amount_fun* amount, int64_t current) {
+  row_t row;
+  row_begin(&row, label);
+  mx_text_add(&row.text, "%*s", 2 * COLUMN, "");
+  row_amount(&row, amount, current);
+  row_end(&row, out);
+}
+
 // ---- blocks ------------------------------------------------------------------------------------
 
 static bool is_counted(const mi_stat_count_t* c) { return c->total != 0 || c->current != 0; }
@@ -148,12 +156,12 @@ static void put_pages(mx_out_t* out, const mi_stats_t* stats) {
   mx_out_add(out, "\n");
 }
 
-static void put_arenas(mx_out_t* out, const mi_stats_t* stats) {
-  put_heading(out, "arenas", false);
+// Memory is counted by sub-process; heaps and threads leave these rows out.
+static void put_memory(mx_out_t* out, const mi_stats_t* stats) {
   put_count(out, "reserved", mx_amount_bytes, &stats->reserved);
   put_count(out, "committed", mx_amount_bytes, &stats->committed);
   put_count(out, "metadata", mx_amount_bytes, &stats->mx_stat_metadata);
-  put_count(out, "waiting", mx_amount_bytes, &stats->mx_stat_waiting);
+  put_level(out, "waiting", mx_amount_bytes, stats->mx_stat_waiting.current);
   put_counter(out, "reset", mx_amount_bytes, &stats->reset);
   put_counter(out, "purged", mx_amount_bytes, &stats->purged);
   put_counter(out, "holes", mx_amount_bytes, &stats->mx_stat_holes_purged);
@@ -163,6 +171,11 @@ static void put_arenas(mx_out_t* out, const mi_stats_t* stats) {
   put_counter(out, "commits", mx_amount_items, &stats->commit_calls);
   put_counter(out, "resets", mx_amount_items, &stats->reset_calls);
   put_counter(out, "purges", mx_amount_items, &stats->purge_calls);
+}
+
+static void put_arenas(mx_out_t* out, const mi_stats_t* stats) {
+  put_heading(out, "arenas", false);
+  if (is_counted(&stats->reserved)) put_memory(out, stats);
   put_counter(out, "guarded", mx_amount_items, &stats->malloc_guarded_count);
   put_count(out, "theaps", mx_amount_items, &stats->theaps);
   put_count(out, "heaps", mx_amount_items, &stats->heaps);
