@@ -60,7 +60,8 @@ def install(packages, purpose):
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         sys.exit(f"bench: {purpose} needs these packages, please install them: {names}")
     print(f"bench: {purpose} needs packages; installing with apt-get: {names}", flush=True)
-    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    # RUNLEVEL=1 keeps a package's server from being started by its installation.
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
     environment.pop("LD_PRELOAD", None)
     for attempt in (["apt-get", "update"], command):
         result = subprocess.run(attempt, env=environment, capture_output=True, text=True,
@@ -96,6 +97,31 @@ def choose(names, ours, extra):
             file_name, package = next((f, p) for n, f, p in PEERS if n == name)
             chosen.append(Allocator(name, find_library(file_name), package))
     return chosen
+
+
+def need_tool(executable, package, purpose):
+    if shutil.which(executable) is None:
+        install({package}, purpose)
+
+
+def add_arguments(parser):
+    parser.add_argument("-a", "--allocators", metavar="A,B",
+                        help="comma-separated; known: ours, glibc, "
+                        + ", ".join(n for n, _, _ in PEERS) + " and each --peer")
+    parser.add_argument("--ours", default=default_library(), metavar="LIB",
+                        help="our library (default: out/release/libmimalloc.so)")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=LIB",
+                        help="one more library to compare; may be repeated")
+
+
+def from_arguments(options, names=None):
+    """The allocators that the command line asks for; `names` stands where it says nothing."""
+    extra = [tuple(peer.split("=", 1)) for peer in options.peer]
+    if any(len(peer) != 2 for peer in extra):
+        sys.exit("bench: --peer takes NAME=/path/of/library.so")
+    if options.allocators:
+        names = options.allocators.split(",")
+    return choose(names, options.ours, extra)
 
 
 def existing(path):

@@ -9,6 +9,7 @@ the geometric mean over the programs, and the worst.
 
 from statistics import geometric_mean, median
 
+import instructions
 from allocators import OURS
 
 METRICS = {
@@ -103,5 +104,46 @@ def format_table(table):
     return "\n".join(lines)
 
 
+def format_figures(runs):
+    """What programs measured themselves (latencies, memory at night): medians over the rounds."""
+    allocators = in_order(r["allocator"] for r in runs)
+    rows = {}
+    for run in runs:
+        for name, (value, unit) in run.get("figures", {}).items():
+            row = rows.setdefault((run["program"], f"{name}, {unit}"), {})
+            row.setdefault(run["allocator"], []).append(value)
+    if not rows:
+        return ""
+    broken = {(r["program"], r["allocator"]) for r in runs if "failed" in r}
+    width = max(len(f"{p} {n}") for p, n in rows) + 2
+    lines = ["figures that programs measured themselves: median",
+             " " * width + "".join(f"{a:>12}" for a in allocators)]
+    for (program, name), row in rows.items():
+        cells = [number(median(row[a])) if a in row and (program, a) not in broken else "-"
+                 for a in allocators]
+        lines.append(f"{program + ' ' + name:<{width}}" + "".join(f"{c:>12}" for c in cells))
+    return "\n".join(lines)
+
+
+def headline(results):
+    machine = results["machine"]
+    versions = ", ".join(f"{name}: {text}" for name, text in results["allocators"].items())
+    return (f"{results['when']}, {machine['processors']} x {machine['processor']}, "
+            f"{machine['system']}, Linux {machine['kernel']}\n{versions}\n"
+            f"{results['rounds']} rounds, work x {results['scale']}; "
+            f"run.py {' '.join(results['arguments'])}")
+
+
+def full_text(results, metrics):
+    runs = results["runs"]
+    parts = [headline(results)]
+    parts += [format_table(Table(runs, metric)) for metric in metrics]
+    parts.append(format_figures(runs))
+    if results.get("instructions"):
+        parts.append(instructions.format_counts(results["instructions"]))
+    return "\n\n".join(part for part in parts if part)
+
+
 def failures(runs):
-    return [f"{r['program']} under {r['allocator']}: {r['failed']}" for r in runs if "failed" in r]
+    return in_order(f"{r['program']} under {r['allocator']}: {r['failed']}" for r in runs
+                    if "failed" in r)

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from datetime import datetime, timezone
@@ -19,71 +18,60 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import allocators
+import build
+import charts
+import instructions
 import measure
 import report
 import suite
 
-ROOT = allocators.ROOT
+GROUPS = ("work", "programs", "stress")
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Compares memory allocators on the suite.")
+    parser = argparse.ArgumentParser(
+        description="Compares memory allocators on the benchmark suite.",
+        epilog="Programs and options are described in docs/benchmarks.md.")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM",
-                        help="names or patterns such as 'larson*' (default: all)")
+                        help="names or patterns such as 'larson*', or a group: "
+                        + ", ".join(GROUPS) + " (default: all)")
     parser.add_argument("--list", action="store_true", help="list the programs and stop")
-    parser.add_argument("-a", "--allocators", metavar="A,B",
-                        help="comma-separated; known: ours, glibc, "
-                        + ", ".join(n for n, _, _ in allocators.PEERS) + " and each --peer")
-    parser.add_argument("--ours", default=allocators.default_library(), metavar="LIB",
-                        help="our library (default: out/release/libmimalloc.so)")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=LIB",
-                        help="one more library to compare; may be repeated")
+    allocators.add_arguments(parser)
+    build.add_arguments(parser)
     parser.add_argument("-n", "--runs", type=int, help="rounds (default 5; quick 2, smoke 1)")
     parser.add_argument("--scale", type=float, help="factor on the amount of work")
-    parser.add_argument("--quick", action="store_true", help="a third of the work, 2 rounds")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the work, 2 rounds")
     parser.add_argument("--smoke", action="store_true",
                         help="a fiftieth of the work, 1 round, ours and glibc: fails on crashes")
     parser.add_argument("--metric", choices=sorted(report.METRICS), action="append",
-                        help="tables to print (default: wall and rss)")
-    parser.add_argument("--out", default=ROOT / "out" / "bench", type=Path, metavar="DIR")
-    parser.add_argument("--build", default=ROOT / "out" / "bench-build", type=Path, metavar="DIR")
+                        help="tables to print (default: wall and rss); may be repeated")
+    parser.add_argument("--charts", action=argparse.BooleanOptionalAction,
+                        help="SVG charts of time and memory (default: in a full run)")
+    parser.add_argument("--instructions", action=argparse.BooleanOptionalAction,
+                        help="instruction counts by callgrind (default: in a full run)")
     return parser.parse_args()
 
 
 def settle_defaults(options):
-    default_runs, default_scale = (1, 0.02) if options.smoke else (2, 0.3) if options.quick else (
+    full = not (options.quick or options.smoke or options.programs)
+    default_runs, default_scale = (1, 0.02) if options.smoke else (2, 0.25) if options.quick else (
         5, 1.0)
     options.runs = options.runs or default_runs
     options.scale = options.scale or default_scale
     options.metric = options.metric or ["wall", "rss"]
-    options.peer = [tuple(peer.split("=", 1)) for peer in options.peer]
-    if any(len(peer) != 2 for peer in options.peer):
-        sys.exit("bench: --peer takes NAME=/path/of/library.so")
-    names = options.allocators.split(",") if options.allocators else None
-    if options.smoke and not names:
-        names = [allocators.OURS, allocators.SYSTEM] + [name for name, _ in options.peer]
-    options.names = names
+    options.charts = full if options.charts is None else options.charts
+    options.instructions = full if options.instructions is None else options.instructions
 
 
 def choose_programs(patterns):
-    if not patterns:
-        return suite.PROGRAMS
-    chosen = [p for p in suite.PROGRAMS if any(fnmatch(p.name, pattern) for pattern in patterns)]
+    def matches(program, pattern):
+        return program.group == pattern or fnmatch(program.name, pattern)
+
     for pattern in patterns:
-        if not any(fnmatch(p.name, pattern) for p in suite.PROGRAMS):
+        if not any(matches(p, pattern) for p in suite.PROGRAMS):
             sys.exit(f"bench: no program is called {pattern}; --list shows them")
-    return chosen
-
-
-def build_programs(directory):
-    for command in (["cmake", "-S", ROOT / "bench", "-B", directory],
-                    ["cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1)]):
-        try:
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            sys.exit("bench: cmake is needed to build the programs (package cmake)")
-        if result.returncode != 0:
-            sys.exit(f"bench: building the programs failed:\n{result.stdout}{result.stderr}")
+    return [p for p in suite.PROGRAMS
+            if not patterns or any(matches(p, pattern) for pattern in patterns)]
 
 
 class Progress:
@@ -102,42 +90,62 @@ class Progress:
         self.left[program] -= 1
         self.done += 1
 
+    def guess(self, factor):
+        self.mean = {name: mean * factor for name, mean in self.mean.items()}
+
     def show(self, text):
-        seconds = sum(self.left[p] * self.mean[p] for p in self.left)
-        line = (f"[{self.done + 1}/{self.total}, {int(seconds) // 60}:{int(seconds) % 60:02d} left] "
-                f"{text}")
-        if sys.stderr.isatty():
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        seconds = int(sum(self.left[p] * self.mean[p] for p in self.left))
+        say(f"[{self.done + 1}/{self.total}, {seconds // 60}:{seconds % 60:02d} left] {text}")
+
+
+def say(line):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+    else:
+        print(line, file=sys.stderr, flush=True)
+
+
+def preloads(options, program, chosen, directory):
+    """Per allocator: what to preload for this program and why it cannot be measured, if so."""
+    shim = options.build / "system-malloc.so"
+    return {a.name: measure.preload_for(program.probe(options.build), a.library, shim, directory)
+            for a in chosen}
+
+
+def measure_program(options, program, chosen, progress):
+    directory = options.out / "work" / program.name
+    directory.mkdir(parents=True, exist_ok=True)
+    job = program.job(options.build, directory, options.scale)
+    proven = preloads(options, program, chosen, directory)
+    runs = []
+    for round_number in range(options.runs):
+        turn = round_number % len(chosen)
+        for allocator in chosen[turn:] + chosen[:turn]:
+            progress.show(f"{program.name}, round {round_number + 1}, {allocator.name}")
+            began = time.monotonic()
+            library, problem = proven[allocator.name]
+            figures = ({"failed": problem} if problem else
+                       measure.run(options.build / "launch", job, library, directory))
+            progress.step(program.name, time.monotonic() - began)
+            if "failed" not in figures:
+                figures.pop("output")
+            command = " ".join([Path(str(job.command[0])).name, *map(str, job.command[1:])])
+            runs.append({"program": program.name, "group": program.group, "command": command,
+                         "allocator": allocator.name, "round": round_number + 1, **figures})
+    order = [a.name for a in chosen]
+    runs.sort(key=lambda r: order.index(r["allocator"]))
+    return runs
 
 
 def measure_all(options, programs, chosen, keep):
     runs = []
     progress = Progress(programs, len(chosen), options.runs)
-    launcher = options.build / "launch"
+    progress.guess(max(options.scale, 0.1))
     for program in programs:
-        command = program.command(options.build, options.scale)
-        for round_number in range(options.runs):
-            turn = round_number % len(chosen)
-            for allocator in chosen[turn:] + chosen[:turn]:
-                progress.show(f"{program.name}, round {round_number + 1}, {allocator.name}")
-                began = time.monotonic()
-                figures = measure.run(launcher, command, allocator.library, options.out)
-                progress.step(program.name, time.monotonic() - began)
-                if "failed" not in figures:
-                    figures.pop("output")
-                runs.append({"program": program.name, "group": program.group,
-                             "allocator": allocator.name, "round": round_number + 1,
-                             "command": [Path(command[0]).name, *map(str, command[1:])],
-                             **figures})
-        runs.sort(key=lambda r: [a.name for a in chosen].index(r["allocator"]))
+        runs += measure_program(options, program, chosen, progress)
         keep(runs)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    order = {p.name: i for i, p in enumerate(programs)}
-    runs.sort(key=lambda r: order[r["program"]])
-    keep(runs)
     return runs
 
 
@@ -149,44 +157,65 @@ def machine():
                           if line.startswith("model name")), model)
     except OSError:
         pass
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        system = platform.system()
     return {"processor": model, "processors": os.cpu_count(), "kernel": platform.release(),
-            "system": " ".join(platform.freedesktop_os_release().get(k, "")
-                               for k in ("NAME", "VERSION")).strip()}
+            "system": system}
+
+
+def prepare(options, programs):
+    """Everything that must be there before the first run: tools, programs, directories."""
+    missing = set().union(*(p.missing() for p in programs))
+    allocators.install(missing, "the programs to be measured")
+    if options.instructions:
+        allocators.need_tool("valgrind", "valgrind", "counting instructions")
+    options.out = options.out.resolve()
+    options.build = options.build.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    build.programs(options.build)
 
 
 def main():
     options = parse_arguments()
     if options.list:
         for program in suite.PROGRAMS:
-            print(f"{program.name:<20} {program.executable} "
-                  f"{' '.join(map(str, program.arguments))}")
+            print(f"{program.name:<18} {program.group:<9} {program.describe()}")
         return 0
     settle_defaults(options)
     programs = choose_programs(options.programs)
-    chosen = allocators.choose(options.names, options.ours, options.peer)
-    options.out = options.out.resolve()
-    options.build = options.build.resolve()
-    options.out.mkdir(parents=True, exist_ok=True)
-    build_programs(options.build)
-    head = {"when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "arguments": sys.argv[1:], "rounds": options.runs, "scale": options.scale,
-            "machine": machine(),
-            "allocators": {a.name: allocators.version(a) for a in chosen}}
+    smoke_names = [allocators.OURS, allocators.SYSTEM] + [p.split("=")[0] for p in options.peer]
+    chosen = allocators.from_arguments(options, smoke_names if options.smoke else None)
+    prepare(options, programs)
+    results = {"when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+               "arguments": sys.argv[1:], "rounds": options.runs, "scale": options.scale,
+               "machine": machine(),
+               "allocators": {a.name: allocators.version(a) for a in chosen}}
 
     def keep(runs):
-        text = json.dumps({**head, "runs": runs}, indent=1)
-        (options.out / "results.json").write_text(text + "\n", encoding="utf-8")
+        results["runs"] = runs
+        path = options.out / "results.json"
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
     runs = measure_all(options, programs, chosen, keep)
-    text = "\n\n".join(report.format_table(report.Table(runs, m)) for m in options.metric)
+    if options.instructions:
+        results["instructions"] = instructions.count_all(
+            options.build, options.out, chosen, list(instructions.SCRIPTS), say)
+        keep(runs)
+    text = report.full_text(results, options.metric)
     (options.out / "results.txt").write_text(text + "\n", encoding="utf-8")
     print(text)
-    failed = report.failures(runs)
-    for line in dict.fromkeys(failed):
+    for line in report.failures(runs):
         print(f"bench: not quoted: {line}", file=sys.stderr)
+    if options.charts:
+        charts.draw_in_environment(options.out)
     must = {allocators.OURS, allocators.SYSTEM}
     return 1 if any("failed" in r and r["allocator"] in must for r in runs) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\nbench: interrupted; what was measured so far is in results.json")

@@ -58,6 +58,7 @@ static void birth(world_t* world, size_t tick) {
   object->turns = (uint32_t)(ticks / WHEEL);
   object->next = *place;
   *place = object;
+  memset(object + 1, (int)tick, size - sizeof *object);
   bench_stamp(object + 1, size - sizeof *object, size);
   world->live_bytes += size;
   if (world->live_bytes > world->live_peak) world->live_peak = world->live_bytes;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// pairs: fixed scripts of calls, for counting instructions.
+//
+// Each script repeats one small pattern `count` times. The runner executes it under callgrind
+// with two counts and divides the difference, so start-up, first use of a size and exit cancel
+// out, and it takes what was executed outside this program's own object file: exactly the
+// allocator's (and the C library's) instructions, whatever the loop here compiles to.
+//
+// Arguments: script, count. Scripts: small, batch, calloc, realloc, mixed, 4k, 32k, remote.
+#include <semaphore.h>
+
+#include "common.h"
+
+enum { DEPTH = 1000, LIVE = 512 };
+
+static void pair(size_t count, size_t size) {
+  for (size_t n = 0; n < count; n++) {
+    volatile uint8_t* block = (volatile uint8_t*)malloc(size);
+    block[0] = 1;
+    free((void*)(uintptr_t)block);
+  }
+}
+
+static void script_small(size_t count) { pair(count, 48); }
+static void script_4k(size_t count) { pair(count, 4096); }
+static void script_32k(size_t count) { pair(count, 32768); }
+
+static void script_batch(size_t count) {
+  static void* blocks[DEPTH];
+  for (size_t n = 0; n < count; n += DEPTH) {
+    for (size_t i = 0; i < DEPTH; i++) blocks[i] = malloc(64);
+    for (size_t i = 0; i < DEPTH; i++) free(blocks[i]);
+  }
+}
+
+static void script_calloc(size_t count) {
+  for (size_t n = 0; n < count; n++) {
+    volatile uint8_t* block = (volatile uint8_t*)calloc(1, 48);
+    if (block[0] != 0 || block[47] != 0) bench_fail("calloc gave memory that is not zero");
+    block[0] = 1;
+    free((void*)(uintptr_t)block);
+  }
+}
+
+// A string that grows: 16 bytes, in place or not to 40, 120 and 1,000, then freed.
+static void script_realloc(size_t count) {
+  static const size_t sizes[] = {40, 120, 1000};
+  for (size_t n = 0; n < count; n++) {
+    uint8_t* block = (uint8_t*)malloc(16);
+    block[0] = (uint8_t)n;
+    for (size_t i = 0; i < 3; i++) block = (uint8_t*)realloc(block, sizes[i]);
+    if (block[0] != (uint8_t)n) bench_fail("realloc lost a byte");
+    free(block);
+  }
+}
+
+static void script_mixed(size_t count) {
+  static void* blocks[LIVE];
+  bench_rng_t rng = bench_rng(1);
+  for (size_t n = 0; n < count; n++) {
+    size_t i = bench_below(&rng, LIVE);
+    free(blocks[i]);
+    blocks[i] = malloc(bench_between(&rng, 16, 1024));
+  }
+  for (size_t i = 0; i < LIVE; i++) {
+    free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+static struct handover {
+  sem_t full, empty;
+  size_t batches;
+  void* blocks[DEPTH];
+} handover;
+
+static void* free_batches(void* unused) {
+  (void)unused;
+  for (size_t batch = 0; batch < handover.batches; batch++) {
+    sem_wait(&handover.full);
+    for (size_t i = 0; i < DEPTH; i++) free(handover.blocks[i]);
+    sem_post(&handover.empty);
+  }
+  return NULL;
+}
+
+// One thread allocates and one frees; the semaphores add about one instruction to a pair.
+static void script_remote(size_t count) {
+  pthread_t thread;
+  handover.batches = count / DEPTH;
+  sem_init(&handover.full, 0, 0);
+  sem_init(&handover.empty, 0, 1);
+  if (pthread_create(&thread, NULL, free_batches, NULL) != 0) bench_fail("no thread started");
+  for (size_t batch = 0; batch < handover.batches; batch++) {
+    sem_wait(&handover.empty);
+    for (size_t i = 0; i < DEPTH; i++) handover.blocks[i] = malloc(48);
+    sem_post(&handover.full);
+  }
+  pthread_join(thread, NULL);
+}
+
+int main(int argc, char** argv) {
+  static const struct {
+    const char* name;
+    void (*run)(size_t count);
+  } scripts[] = {{"small", script_small},     {"batch", script_batch},
+                 {"calloc", script_calloc},   {"realloc", script_realloc},
+                 {"mixed", script_mixed},     {"4k", script_4k},
+                 {"32k", script_32k},         {"remote", script_remote}};
+  size_t count = bench_arg(argc, argv, 2, 100000);
+  for (size_t s = 0; argc > 1 && s < sizeof scripts / sizeof scripts[0]; s++) {
+    if (strcmp(argv[1], scripts[s].name) != 0) continue;
+    scripts[s].run(count);
+    return 0;
+  }
+  bench_fail("usage: pairs SCRIPT COUNT");
+}
