@@ -16,6 +16,7 @@
 
 #include "mimalloc.h"
 
+/// @cond
 // Microsoft's header declares the operators with annotations that a definition must repeat.
 #if defined(_MSC_VER) && defined(_Ret_notnull_) && defined(_Post_writable_byte_size_)
 #define _mi_decl_new(n) \
@@ -34,17 +35,29 @@
 #else
 #define _mi_throws_bad_alloc throw(std::bad_alloc)
 #endif
+/// @endcond
 
+/// @addtogroup cpp
+/// @{
+
+/// As mi_free().
 void operator delete(void* p) mi_attr_noexcept { mi_free(p); }
+/// As mi_free().
 void operator delete[](void* p) mi_attr_noexcept { mi_free(p); }
+/// As mi_free().
 void operator delete(void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(p); }
+/// As mi_free().
 void operator delete[](void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(p); }
 
+/// As mi_new().
 _mi_decl_new(n) void* operator new(std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+/// As mi_new().
 _mi_decl_new(n) void* operator new[](std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+/// As mi_new_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, const std::nothrow_t&) mi_attr_noexcept {
   return mi_new_nothrow(n);
 }
+/// As mi_new_nothrow().
 _mi_decl_new_nothrow(n) void* operator new[](std::size_t n, const std::nothrow_t&)
   mi_attr_noexcept {
   return mi_new_nothrow(n);
@@ -52,46 +65,60 @@ _mi_decl_new_nothrow(n) void* operator new[](std::size_t n, const std::nothrow_t
 
 // Sized: since C++14.
 #if __cplusplus >= 201402L || (defined(_MSC_VER) && _MSC_VER >= 1916)
+/// As mi_free_size().
 void operator delete(void* p, std::size_t n) noexcept { mi_free_size(p, n); }
+/// As mi_free_size().
 void operator delete[](void* p, std::size_t n) noexcept { mi_free_size(p, n); }
 #endif
 
 // Aligned: since C++17.
 #if defined(__cpp_aligned_new)
+/// As mi_free_aligned().
 void operator delete(void* p, std::align_val_t al) noexcept {
   mi_free_aligned(p, static_cast<std::size_t>(al));
 }
+/// As mi_free_aligned().
 void operator delete[](void* p, std::align_val_t al) noexcept {
   mi_free_aligned(p, static_cast<std::size_t>(al));
 }
+/// As mi_free_size_aligned().
 void operator delete(void* p, std::size_t n, std::align_val_t al) noexcept {
   mi_free_size_aligned(p, n, static_cast<std::size_t>(al));
 }
+/// As mi_free_size_aligned().
 void operator delete[](void* p, std::size_t n, std::align_val_t al) noexcept {
   mi_free_size_aligned(p, n, static_cast<std::size_t>(al));
 }
+/// As mi_free_aligned().
 void operator delete(void* p, std::align_val_t al, const std::nothrow_t&) noexcept {
   mi_free_aligned(p, static_cast<std::size_t>(al));
 }
+/// As mi_free_aligned().
 void operator delete[](void* p, std::align_val_t al, const std::nothrow_t&) noexcept {
   mi_free_aligned(p, static_cast<std::size_t>(al));
 }
 
+/// As mi_new_aligned().
 _mi_decl_new(n) void* operator new(std::size_t n, std::align_val_t al) {
   return mi_new_aligned(n, static_cast<std::size_t>(al));
 }
+/// As mi_new_aligned().
 _mi_decl_new(n) void* operator new[](std::size_t n, std::align_val_t al) {
   return mi_new_aligned(n, static_cast<std::size_t>(al));
 }
+/// As mi_new_aligned_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, std::align_val_t al,
                                            const std::nothrow_t&) noexcept {
   return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
 }
+/// As mi_new_aligned_nothrow().
 _mi_decl_new_nothrow(n) void* operator new[](std::size_t n, std::align_val_t al,
                                              const std::nothrow_t&) noexcept {
   return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
 }
 #endif
+
+/// @}
 
 #undef _mi_decl_new
 #undef _mi_decl_new_nothrow

@@ -17,7 +17,7 @@
 /// @addtogroup stats
 /// @{
 
-/// The version of ::mi_stats_t: 5, or 4 with an ::MI_API_VERSION below 3.
+/// The version of ::mi_stats_t: 5, or 4 with an #MI_API_VERSION below 3.
 #if MI_API_VERSION >= 3
 #define MI_STAT_VERSION 5
 #else
@@ -56,7 +56,7 @@ typedef enum mi_chunkbin_e {
 /// What a build does not count stays 0: release builds leave out the counts per block.
 typedef struct mi_stats_s {
   size_t size;     ///< the size of this record, set by mi_stats_init()
-  size_t version;  ///< ::MI_STAT_VERSION, set by mi_stats_init()
+  size_t version;  ///< #MI_STAT_VERSION, set by mi_stats_init()
 
   mi_stat_count_t pages;                   ///< pages in use
   mi_stat_count_t reserved;                ///< address space reserved

@@ -1959,8 +1959,7 @@ static inline void mi_v2_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id
 #include <utility>
 #endif
 
-/// @addtogroup cpp
-/// @{
+/// @cond
 
 #if defined(MI_HAS_HEAP_STL_ALLOCATOR)
 #define _mi_alignof(T) alignof(T)
@@ -2030,39 +2029,50 @@ inline mi_heap_t* make_heap() {
 
 }  // namespace mi_impl
 
+/// @endcond
+
+/// @addtogroup cpp
+/// @{
+
 /// What all allocators here have in common: the types and members that containers look for.
 template <class T>
 struct _mi_stl_allocator_common {
-  typedef T value_type;
-  typedef std::size_t size_type;
-  typedef std::ptrdiff_t difference_type;
-  typedef value_type& reference;
-  typedef value_type const& const_reference;
-  typedef value_type* pointer;
-  typedef value_type const* const_pointer;
+  typedef T value_type;                      ///< what is allocated
+  typedef std::size_t size_type;             ///< counts of elements
+  typedef std::ptrdiff_t difference_type;    ///< distances of pointers
+  typedef value_type& reference;             ///< C++98
+  typedef value_type const& const_reference; ///< C++98
+  typedef value_type* pointer;               ///< what allocate() gives
+  typedef value_type const* const_pointer;   ///< C++98
 
 #if defined(MI_HAS_HEAP_STL_ALLOCATOR)
-  using propagate_on_container_copy_assignment = std::true_type;
-  using propagate_on_container_move_assignment = std::true_type;
-  using propagate_on_container_swap = std::true_type;
+  using propagate_on_container_copy_assignment = std::true_type;  ///< copies go with the container
+  using propagate_on_container_move_assignment = std::true_type;  ///< so moving is cheap
+  using propagate_on_container_swap = std::true_type;             ///< and swapping too
+  /// Makes an element at `p`.
   template <class U, class... Args>
   void construct(U* p, Args&&... args) {
     ::new (const_cast<void*>(static_cast<const volatile void*>(p))) U(std::forward<Args>(args)...);
   }
+  /// Ends the element at `p`, without freeing it.
   template <class U>
   void destroy(U* p) mi_attr_noexcept {
     p->~U();
   }
 #else
+  /// Makes an element at `p`.
   void construct(pointer p, value_type const& value) {
     ::new (static_cast<void*>(p)) value_type(value);
   }
+  /// Ends the element at `p`, without freeing it.
   void destroy(pointer p) { p->~value_type(); }
 #endif
 
   /// The largest count that allocate() can be asked for.
   size_type max_size() const mi_attr_noexcept { return mi_impl::max_count(sizeof(value_type)); }
+  /// The address of an element.
   pointer address(reference x) const mi_attr_noexcept { return &x; }
+  /// The address of an element.
   const_pointer address(const_reference x) const mi_attr_noexcept { return &x; }
 };
 
@@ -2074,21 +2084,24 @@ struct mi_stl_allocator : public _mi_stl_allocator_common<T> {
   using typename _mi_stl_allocator_common<T>::value_type;
   using typename _mi_stl_allocator_common<T>::pointer;
   using typename _mi_stl_allocator_common<T>::const_pointer;
+  /// The same allocator for another type.
   template <class U>
   struct rebind {
-    typedef mi_stl_allocator<U> other;
+    typedef mi_stl_allocator<U> other;  ///< that allocator
   };
 
 #if defined(MI_HAS_HEAP_STL_ALLOCATOR)
-  using is_always_equal = std::true_type;
-  mi_stl_allocator() noexcept = default;
-  mi_stl_allocator(const mi_stl_allocator&) noexcept = default;
-  mi_stl_allocator& operator=(const mi_stl_allocator&) noexcept = default;
+  using is_always_equal = std::true_type;  ///< any may free what another gave
+  mi_stl_allocator() noexcept = default;                                    ///< nothing to do
+  mi_stl_allocator(const mi_stl_allocator&) noexcept = default;             ///< nothing to do
+  mi_stl_allocator& operator=(const mi_stl_allocator&) noexcept = default;  ///< nothing to do
 #else
-  mi_stl_allocator() throw() {}
+  mi_stl_allocator() throw() {}  ///< nothing to do
 #endif
+  /// Converts from the allocator of another type.
   template <class U>
   mi_stl_allocator(const mi_stl_allocator<U>&) mi_attr_noexcept {}
+  /// The allocator of a copied container: this one.
   mi_stl_allocator select_on_container_copy_construction() const { return *this; }
 
   /// Gets room for `count` elements.
@@ -2103,10 +2116,12 @@ struct mi_stl_allocator : public _mi_stl_allocator_common<T> {
   void deallocate(pointer p, size_type) mi_attr_noexcept { mi_free(p); }
 };
 
+/// Always.
 template <class T1, class T2>
 bool operator==(const mi_stl_allocator<T1>&, const mi_stl_allocator<T2>&) mi_attr_noexcept {
   return true;
 }
+/// Never.
 template <class T1, class T2>
 bool operator!=(const mi_stl_allocator<T1>&, const mi_stl_allocator<T2>&) mi_attr_noexcept {
   return false;
@@ -2122,12 +2137,15 @@ struct _mi_heap_stl_allocator_common : public _mi_stl_allocator_common<T> {
   using typename _mi_stl_allocator_common<T>::value_type;
   using typename _mi_stl_allocator_common<T>::pointer;
   using typename _mi_stl_allocator_common<T>::const_pointer;
-  using is_always_equal = std::false_type;
+  using is_always_equal = std::false_type;  ///< only those over the same heap are
 
   /// Uses a heap of the program's, which must outlive the allocator and is never given up by it.
   _mi_heap_stl_allocator_common(mi_heap_t* hp) : heap(std::shared_ptr<mi_heap_t>(), hp) {}
+  /// Shares the heap; moving does too, so that an allocator is never without one.
   _mi_heap_stl_allocator_common(const _mi_heap_stl_allocator_common&) noexcept = default;
+  /// Shares the heap, and leaves its own.
   _mi_heap_stl_allocator_common& operator=(const _mi_heap_stl_allocator_common&) noexcept = default;
+  /// Shares the heap.
   template <class U>
   _mi_heap_stl_allocator_common(const _mi_heap_stl_allocator_common<U, _mi_destroy>& x) noexcept
       : heap(x.heap) {}
@@ -2158,7 +2176,7 @@ struct _mi_heap_stl_allocator_common : public _mi_stl_allocator_common<T> {
   _mi_heap_stl_allocator_common()
       : heap(mi_impl::make_heap(), _mi_destroy ? &mi_heap_destroy : &mi_heap_delete) {}
 
-  std::shared_ptr<mi_heap_t> heap;
+  std::shared_ptr<mi_heap_t> heap;  ///< with the owner's way to give it up
   template <class U, bool D>
   friend struct _mi_heap_stl_allocator_common;
 };
@@ -2167,9 +2185,10 @@ struct _mi_heap_stl_allocator_common : public _mi_stl_allocator_common<T> {
 /// valid), or a given one. deallocate() frees.
 template <class T>
 struct mi_heap_stl_allocator : public _mi_heap_stl_allocator_common<T, false> {
+  /// The same allocator for another type.
   template <class U>
   struct rebind {
-    typedef mi_heap_stl_allocator<U> other;
+    typedef mi_heap_stl_allocator<U> other;  ///< that allocator
   };
   /// Makes a heap of its own.
   mi_heap_stl_allocator() : _mi_heap_stl_allocator_common<T, false>() {}
@@ -2179,13 +2198,16 @@ struct mi_heap_stl_allocator : public _mi_heap_stl_allocator_common<T, false> {
   template <class U>
   mi_heap_stl_allocator(const mi_heap_stl_allocator<U>& x) noexcept
       : _mi_heap_stl_allocator_common<T, false>(x) {}
+  /// The allocator of a copied container: this one.
   mi_heap_stl_allocator select_on_container_copy_construction() const { return *this; }
 };
 
+/// Whether both use the same heap.
 template <class T1, class T2>
 bool operator==(const mi_heap_stl_allocator<T1>& x, const mi_heap_stl_allocator<T2>& y) noexcept {
   return x.is_equal(y);
 }
+/// Whether they use different heaps.
 template <class T1, class T2>
 bool operator!=(const mi_heap_stl_allocator<T1>& x, const mi_heap_stl_allocator<T2>& y) noexcept {
   return !x.is_equal(y);
@@ -2195,9 +2217,10 @@ bool operator!=(const mi_heap_stl_allocator<T1>& x, const mi_heap_stl_allocator<
 /// allocator goes (a given heap is left alone). deallocate() does nothing.
 template <class T>
 struct mi_heap_destroy_stl_allocator : public _mi_heap_stl_allocator_common<T, true> {
+  /// The same allocator for another type.
   template <class U>
   struct rebind {
-    typedef mi_heap_destroy_stl_allocator<U> other;
+    typedef mi_heap_destroy_stl_allocator<U> other;  ///< that allocator
   };
   /// Makes a heap of its own.
   mi_heap_destroy_stl_allocator() : _mi_heap_stl_allocator_common<T, true>() {}
@@ -2207,14 +2230,17 @@ struct mi_heap_destroy_stl_allocator : public _mi_heap_stl_allocator_common<T, t
   template <class U>
   mi_heap_destroy_stl_allocator(const mi_heap_destroy_stl_allocator<U>& x) noexcept
       : _mi_heap_stl_allocator_common<T, true>(x) {}
+  /// The allocator of a copied container: this one.
   mi_heap_destroy_stl_allocator select_on_container_copy_construction() const { return *this; }
 };
 
+/// Whether both use the same heap.
 template <class T1, class T2>
 bool operator==(const mi_heap_destroy_stl_allocator<T1>& x,
                 const mi_heap_destroy_stl_allocator<T2>& y) noexcept {
   return x.is_equal(y);
 }
+/// Whether they use different heaps.
 template <class T1, class T2>
 bool operator!=(const mi_heap_destroy_stl_allocator<T1>& x,
                 const mi_heap_destroy_stl_allocator<T2>& y) noexcept {
@@ -2246,8 +2272,9 @@ class mi_heap_memory_resource : public std::pmr::memory_resource {
   /// Uses a heap of the program's, which must outlive the resource; NULL for the main heap.
   explicit mi_heap_memory_resource(mi_heap_t* hp) noexcept
       : heap_(hp ? hp : mi_heap_main()), owned_(false) {}
-  mi_heap_memory_resource(const mi_heap_memory_resource&) = delete;
-  mi_heap_memory_resource& operator=(const mi_heap_memory_resource&) = delete;
+  mi_heap_memory_resource(const mi_heap_memory_resource&) = delete;             ///< one owner
+  mi_heap_memory_resource& operator=(const mi_heap_memory_resource&) = delete;  ///< one owner
+  /// Destroys the heap if it is the resource's own.
   ~mi_heap_memory_resource() override {
     if (owned_) mi_heap_destroy(heap_);
   }
@@ -2258,13 +2285,15 @@ class mi_heap_memory_resource : public std::pmr::memory_resource {
   void collect(bool force) { mi_heap_collect(heap_, force); }
 
  protected:
+  /// Throws `std::bad_alloc` as the operator `new` does, after the new-handler.
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     return mi_impl::heap_new(heap_, bytes, alignment);
   }
+  /// Frees a block, by any thread.
   void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
     mi_free_size_aligned(p, bytes, alignment);
   }
-  // Two resources are as one when they have the same heap: its end ends the blocks of both.
+  /// Two resources are as one when they have the same heap: its end ends the blocks of both.
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
 #if defined(__cpp_rtti) || defined(__GXX_RTTI) || defined(_CPPRTTI)
     const mi_heap_memory_resource* const that =
