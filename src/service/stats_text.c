@@ -36,9 +36,9 @@ static void row_end(row_t* row, mx_out_t* out) {
 }
 
 static void put_heading(mx_out_t* out, const char* section, bool has_blocks) {
-  mx_out_add(out, " %-12s%*s%*s%*s", section, COLUMN, "peak ", COLUMN, "total ", COLUMN,
-             "current ");
-  if (has_blocks) mx_out_add(out, "%*s%*s", COLUMN, "block ", COLUMN, "total#");
+  mx_out_add(out, " %-12s%*s%*s%*s", section, COLUMN - 1, "peak", COLUMN, "total", COLUMN,
+             "current");
+  if (has_blocks) mx_out_add(out, "%*s%*s", COLUMN, "block", COLUMN, "total#");
   mx_out_add(out, "\n");
 }
 
