@@ -23,7 +23,7 @@ void mx_process_start(void) {
   mx_heap_start();
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
-  if (mx_tls_theap != &mx_theap_empty) mx_os_thread_arm(mx_tls_theap);
+  if (mx_tls_theap->heap != NULL) mx_os_thread_arm(mx_tls_theap);
   pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &mx_heap_after_fork);
   mx_log_ready();
 }

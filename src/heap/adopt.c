@@ -14,6 +14,9 @@
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
 
+// Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
+#define FREER_PAGES 2
+
 // ---- making and releasing ----------------------------------------------------------------------
 
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
@@ -70,16 +73,19 @@ void mx_heap_unlink_page(mx_heap_t* heap, mx_page_t* page) {
 
 static void list(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
   const size_t changed = mx_bits_set(mx_arena_abandoned(arena, bin), index, 1);
-  if (changed > 0) mx_add_relaxed(&subproc->listed[bin], changed);
+  if (changed == 0) return;
+  mx_add_relaxed(&subproc->listed[bin], changed);
+  mx_count_add(&subproc->main_heap.counters.pages_abandoned, 1);
 }
 
 static void unlist(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
   const size_t changed = mx_bits_clear(mx_arena_abandoned(arena, bin), index, 1);
-  if (changed > 0) mx_add_relaxed(&subproc->listed[bin], -changed);
+  if (changed == 0) return;
+  mx_add_relaxed(&subproc->listed[bin], -changed);
+  mx_count_add(&subproc->main_heap.counters.pages_abandoned, -1);
 }
 
 static void own_again(mx_page_t* page) {
-  mx_count_add(&page->heap->counters.pages_abandoned, -1);
   if (page->is_listed == 0) return;
   page->is_listed = 0;
   unlist(page->heap->subproc, page->arena, page->bin, page->slice_index);
@@ -88,12 +94,8 @@ static void own_again(mx_page_t* page) {
 // ---- abandoning --------------------------------------------------------------------------------
 
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
-  mx_heap_t* const heap = page->heap;
   mx_store_relaxed(&page->owner, (uintptr_t)0);
-  // Counted first: after the hand-over the page may be released by another thread at any time.
-  mx_count_add(&heap->counters.pages_abandoned, 1);
   if (mx_remote_disown(page)) return true;
-  mx_count_add(&heap->counters.pages_abandoned, -1);
   mx_store_relaxed(&page->owner, tid);
   mx_page_collect(page);
   return false;
@@ -112,12 +114,10 @@ void mx_page_abandon(mx_page_t* page) {
     }
     const bool lists = mx_heap_is_main(heap) && mx_page_has_free(page);
     page->is_listed = lists;
-    mx_count_add(&heap->counters.pages_abandoned, 1);
     if (mx_remote_disown(page)) {
       if (lists) list(subproc, arena, bin, index);
       return;
     }
-    mx_count_add(&heap->counters.pages_abandoned, -1);
     page->is_listed = 0;
     mx_page_collect(page);
   }
@@ -179,13 +179,23 @@ mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
   return page;
 }
 
-// Whether a thread takes a page in that it freed into: always its own former ones; those of others
-// within a bound, so that a thread that only frees does not hoard what allocating threads need.
-static bool wants(const mx_theap_t* theap, const mx_page_t* page) {
+// How many pages of one bin a thread takes in from others. One that does not allocate from the bin
+// has no use for their blocks, only for freeing more of them cheaply, and must not hoard.
+static long adopt_limit(const mx_theap_t* theap, size_t bin) {
+  const long most = mx_option(page_cross_thread_max_reclaim);
+  return theap->current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
+}
+
+// Whether a thread takes a page in that it freed into: always its own former ones; one of others
+// in exchange for the oldest, when it has as many as it may.
+static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
   if (page->theap == theap || policy == 1) return true;
-  return theap->partial_count[page->bin] < mx_option(page_cross_thread_max_reclaim);
+  const long limit = adopt_limit(theap, page->bin);
+  if (limit <= 0) return false;
+  if (theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
+  return true;
 }
 
 void mx_page_claimed_by_free(mx_page_t* page) {
@@ -195,7 +205,9 @@ void mx_page_claimed_by_free(mx_page_t* page) {
     mx_page_release(page);
     return;
   }
-  mx_theap_t* theap = mx_thread_theap_of(page->heap, false);
+  // A thread that only frees gets a theap, too: then all but the first free of a page are cheap.
+  const bool is_new = (mx_tls_theap == &mx_theap_empty);
+  mx_theap_t* theap = mx_thread_theap_of(page->heap, is_new);
   if (!wants(theap, page)) {
     mx_page_abandon(page);
     return;

@@ -69,7 +69,10 @@ struct mx_subproc_s {
 };
 
 extern mx_hidden mx_subproc_t mx_subproc_main;
-extern mx_hidden mx_theap_t mx_theap_empty;  // serves threads that have none: all requests are slow
+// These serve threads that have no theap: all their requests are slow. The second one says that
+// the thread has ended, so that only an allocation makes it a new one.
+extern mx_hidden mx_theap_t mx_theap_empty;
+extern mx_hidden mx_theap_t mx_theap_ended;
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap;
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
@@ -99,6 +102,8 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero);
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page);
 // Takes in a page that this code owns, so that its free blocks get used.
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page);
+// Gives up the partial page of a bin that was taken in first.
+void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin);
 // Releases what is empty; with force also what is kept for a while.
 void mx_theap_collect(mx_theap_t* theap, bool force);
 // Gives up all pages.

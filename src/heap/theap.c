@@ -178,6 +178,16 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   push_head(theap, page);
 }
 
+void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
+  mx_page_t* page = theap->partial[bin];
+  if (page == NULL) return;
+  while (page->next != NULL) page = page->next;
+  forget_retained(theap, page);
+  remove_partial(theap, page);
+  mx_page_collect(page);
+  mx_page_abandon(page);
+}
+
 // ---- collecting --------------------------------------------------------------------------------
 
 // Detaches the current page with exact counts; NULL when there is none.

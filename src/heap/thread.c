@@ -12,7 +12,13 @@ mx_subproc_t mx_subproc_main;
 #define NONE2 NONE1 NONE1
 #define NONE8 NONE2 NONE2 NONE2 NONE2
 #define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
-mx_theap_t mx_theap_empty = {{NULL}, 0, NULL, {NONE64 NONE64 NONE8 NONE2}, {NULL}, {0}, {NULL}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, 0};
+#define EMPTY_THEAP                                                                             \
+  {                                                                                             \
+    {NULL}, 0, NULL, {NONE64 NONE64 NONE8 NONE2}, {NULL}, {0}, {NULL}, 0, false, 0, NULL, NULL, \
+        NULL, NULL, NULL, 0                                                                     \
+  }
+mx_theap_t mx_theap_empty = EMPTY_THEAP;
+mx_theap_t mx_theap_ended = EMPTY_THEAP;
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
 
 mx_thread_local mx_theap_t* mx_tls_theap = &mx_theap_empty;
@@ -96,7 +102,7 @@ static void theap_delete(mx_theap_t* theap) {
 
 mx_theap_t* mx_thread_theap(void) {
   mx_theap_t* theap = mx_tls_theap;
-  if (mx_likely(theap != &mx_theap_empty)) return theap;
+  if (mx_likely(theap->heap != NULL)) return theap;
   if (!mx_heap_start()) return NULL;
   theap = theap_new(&mx_subproc_main.main_heap, NULL);
   if (theap == NULL) return NULL;
@@ -110,7 +116,7 @@ mx_theap_t* mx_thread_theap(void) {
 mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
   mx_theap_t* theap = mx_tls_theap;
   if (theap->heap == heap) return theap;
-  if (theap == &mx_theap_empty) {
+  if (theap->heap == NULL) {
     theap = (create ? mx_thread_theap() : NULL);
     if (theap == NULL || theap->heap == heap) return theap;
   }
@@ -123,8 +129,8 @@ mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
 
 void mx_thread_done(void* first_theap) {
   mx_theap_t* theap = (mx_theap_t*)first_theap;
-  if (theap == NULL || theap == &mx_theap_empty) return;
-  mx_tls_theap = &mx_theap_empty;
+  if (theap == NULL || theap->heap == NULL) return;
+  mx_tls_theap = &mx_theap_ended;
   mx_count_add(&mx_subproc_main.main_heap.counters.threads, -1);
   while (theap != NULL) {
     mx_theap_t* const next = theap->next_in_thread;
