@@ -105,7 +105,7 @@ void mx_log_set_output(mx_output_fun* out, void* arg) {
     delivering = true;
     send_kept(out, arg, length);
     delivering = outer;
-    memset(kept, 0, length);
+    // Nothing is kept from here on, so this is the last that anybody gets of it.
     mx_store_release(&kept_length, (size_t)0);
   }
   errno = saved;

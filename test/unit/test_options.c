@@ -302,6 +302,11 @@ static void test_messages(void) {
   const char* const silent[] = {"MIMALLOC_PURGE_DELAY=10ms", "MIMALLOC_SHOW_ERRORS=0", NULL};
   run(silent, nothing, "silent");
   expect_said(NULL, "silent");
+  // The limit holds for what the rest of the environment brings about, wherever it stands in it.
+  const char* const limited[] = {"MIMALLOC_PURGE_DELAY=10ms", "MIMALLOC_SHOW_ERRORS=1",
+                                 "MIMALLOC_MAX_WARNINGS=0", NULL};
+  run(limited, nothing, "limited");
+  expect_said(NULL, "limited");
 }
 
 int main(void) {

@@ -111,6 +111,8 @@ static void test_sums(void) {
   mi_stats_t base, stats;
   second.subproc = subproc;
   second.id = 12345;
+  mx_count_add(&subproc->main_heap.counters.pages, 5);
+  mx_count_add(&subproc->main_heap.counters.pages, -5);
   mx_stats_of_subproc(subproc, &base);
   mx_lock_acquire(&subproc->lock);
   second.next = subproc->heaps;
