@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = "ours"
+OURS = "mimalloc"  # this project's library; "ours" on the command line means the same
 SYSTEM = "glibc"
 
 
@@ -76,6 +76,7 @@ def default_library():
 
 def choose(names, ours, extra):
     """The allocators of a run: `names` or all, plus `extra` (name, path) pairs."""
+    names = [OURS if name == "ours" else name for name in names or []]
     known = [OURS, SYSTEM] + [name for name, _, _ in PEERS]
     extra_names = [name for name, _ in extra]
     wanted = names or known + extra_names

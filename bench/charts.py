@@ -37,24 +37,25 @@ def draw(out):
 def draw_one(results, table, path):
     from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
 
-    programs = [p for p in table.programs if table.cells[p].get(OURS)]
+    base = OURS if OURS in table.allocators else None
+    programs = [p for p in table.programs if any(table.cells[p].values())]
     rows = [programs[i:i + PER_ROW] for i in range(0, len(programs), PER_ROW)]
     if not rows:
-        return
+        sys.exit("bench: no charts: no run may be quoted")
     figure, axes = pyplot.subplots(len(rows), 1, figsize=(11, 2.1 * len(rows) + 0.8),
                                    squeeze=False)
     for row, axis in zip(rows, axes[:, 0]):
-        draw_row(table, row, axis)
+        draw_row(table, base, row, axis)
     summary = table.summary()
     labels = []
     for allocator in table.allocators:
-        mean = summary[allocator]["to_ours"]
+        mean = summary[allocator]["to_ours" if base else "regret_mean"]
         labels.append(f"{allocator} ({mean:.2f})" if mean else allocator)
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[i % len(COLOURS)])
                for i in range(len(labels))]
     figure.legend(handles, labels, ncol=len(labels), loc="upper center", frameon=False)
     machine = results["machine"]
-    figure.text(0.5, 0.005, f"{table.title.split(',')[0]} relative to {OURS}, lower is better; "
+    figure.text(0.5, 0.005, f"{table.title.split(',')[0]} relative to {base or 'the best'}, lower is better; "
                 f"geometric means in brackets; median of {results['rounds']} rounds; "
                 f"{machine['processors']} x {machine['processor']}, {machine['system']}",
                 ha="center", fontsize=7)
@@ -63,12 +64,12 @@ def draw_one(results, table, path):
     pyplot.close(figure)
 
 
-def draw_row(table, row, axis):
+def draw_row(table, base, row, axis):
     count = len(table.allocators)
     width = 0.84 / count
     for i, allocator in enumerate(table.allocators):
         for x, program in enumerate(row):
-            ratio = table.ratio(program, allocator, OURS)
+            ratio = table.ratio(program, allocator, base)
             at = x - 0.42 + (i + 0.5) * width
             if ratio is None:
                 axis.text(at, 0.05, "failed", rotation=90, ha="center", va="bottom", fontsize=5)

@@ -91,9 +91,11 @@ def malloc_providers(command, library, directory):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=directory,
                        timeout=60, check=False)
         text = "".join(p.read_text(errors="replace") for p in sorted(Path(scratch).iterdir()))
-    bindings = re.findall(r"binding file \S+ \[\d+\] to (\S+) \[\d+\]: normal symbol "
+    bindings = re.findall(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol "
                           r"`(?:malloc|free)'", text)
-    return {os.path.realpath(path) for path in bindings}
+    # An allocator may look up the functions that it replaces, for blocks from before its time.
+    return {os.path.realpath(path) for caller, path in bindings
+            if not library or os.path.realpath(caller) != os.path.realpath(library)}
 
 
 def preload_for(command, allocator_library, system_shim, directory):

@@ -56,9 +56,8 @@ class Table:
         return cells[allocator][0] / base if base else None
 
     def ratios(self, allocator, to=None):
-        """The ratios over the programs that every allocator finished, so that means compare."""
-        complete = [p for p in self.programs if all(self.cells[p].values())]
-        return [r for r in (self.ratio(p, allocator, to) for p in complete) if r]
+        """The ratios over the programs that the allocator finished (the table shows how many)."""
+        return [r for r in (self.ratio(p, allocator, to) for p in self.programs) if r]
 
     def summary(self):
         """Per allocator: geometric mean to ours, geometric mean to the best, worst to the best."""
@@ -101,6 +100,8 @@ def format_table(table):
         cells = ["-" if summary[a][key] is None else f"{summary[a][key]:.3f}"
                  for a in table.allocators]
         lines.append(f"{label:<{width}}" + "".join(f"{c:>{column}}" for c in cells))
+    counts = [str(summary[a]["programs"]) for a in table.allocators]
+    lines.append(f"{'programs counted':<{width}}" + "".join(f"{c:>{column}}" for c in counts))
     return "\n".join(lines)
 
 
