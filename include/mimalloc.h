@@ -2311,6 +2311,8 @@ class mi_heap_memory_resource : public std::pmr::memory_resource {
 
 #endif  // __cpp_lib_memory_resource
 
+#undef _mi_alignof
+
 #endif  // __cplusplus
 
 #endif  // MIMALLOC_H

@@ -11,7 +11,8 @@
 #    compiler that is installed, for both generations of the interface.
 # 4. What mimalloc-override.h redirects refers to mi_ functions only.
 #
-# CCS and CXXS name other compilers to use. Exits with 1 if anything failed.
+# CCS and CXXS name other compilers to use (none if empty), EXTRA_FLAGS further options, such as
+# -stdlib=libc++. Exits with 1 if anything failed.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -19,9 +20,9 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 include=${1:-$here/../../../include}
 symbols=$here/../public-symbols.txt
-CCS=${CCS:-gcc clang clang-19}
-CXXS=${CXXS:-g++ clang++ clang++-19}
-flags="-Wall -Wextra -Wpedantic -Werror -I$include -I$here"
+CCS=${CCS-gcc clang clang-19}
+CXXS=${CXXS-g++ clang++ clang++-19}
+flags="-Wall -Wextra -Wpedantic -Werror -I$include -I$here ${EXTRA_FLAGS:-}"
 temp=$(mktemp -d) || exit 1
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 1' HUP INT TERM

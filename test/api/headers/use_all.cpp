@@ -226,13 +226,13 @@ template struct requirements<mi_heap_destroy_stl_allocator<int>, int, false>;
 template <template <class> class A>
 void use_containers(const A<int>& alloc) {
   std::vector<int, A<int>> numbers(3, 1, alloc);
-  std::vector<wide_t, A<wide_t>> wide(3, A<wide_t>(alloc));
+  std::vector<wide_t, A<wide_t>> wide(3, wide_t(), A<wide_t>(alloc));
   std::deque<int, A<int>> queue(alloc);
   std::list<int, A<int>> chain(alloc);
   std::map<int, int, std::less<int>, A<std::pair<const int, int>>> table(
     A<std::pair<const int, int>>{alloc});
   std::unordered_map<int, int, std::hash<int>, std::equal_to<int>, A<std::pair<const int, int>>>
-    hashed(8, A<std::pair<const int, int>>(alloc));
+    hashed{A<std::pair<const int, int>>(alloc)};
   std::basic_string<char, std::char_traits<char>, A<char>> text("text", A<char>(alloc));
   const std::shared_ptr<int> shared = std::allocate_shared<int>(alloc, 1);
   typedef std::vector<std::vector<int, A<int>>,
