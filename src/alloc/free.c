@@ -18,7 +18,7 @@ static mx_page_t* page_of(const void* p) {
 }
 
 static bool is_mine(const mx_page_t* page) {
-  return (mx_load_relaxed(&page->owner) & ~(uintptr_t)1) == mx_thread_id();
+  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_id();
 }
 
 mx_noinline void mx_free_emptied(void* p) {
@@ -28,6 +28,7 @@ mx_noinline void mx_free_emptied(void* p) {
 
 static void free_local(mx_page_t* page, void* p) {
   if (MX_HARDEN && !mx_harden_free(page, p)) return;
+  if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
   mx_block_t* const block = (mx_block_t*)p;
   mx_block_set_next(page, block, page->free);
   page->free = block;

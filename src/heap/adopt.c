@@ -15,7 +15,7 @@
 #define HEAP_SEARCH_MAX 32
 
 // Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
-#define FREER_PAGES 2
+#define FREER_PAGES 1
 
 // ---- making and releasing ----------------------------------------------------------------------
 

@@ -28,7 +28,9 @@ struct mx_theap_s {
   mx_heap_t* heap;                       // NULL: the empty theap
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
+  mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
   uint16_t partial_count[MX_BIN_COUNT];
+  uint16_t full_count[MX_BIN_COUNT];
   mx_page_t* retained[MX_RETAINED_MAX];  // empty pages among the partial ones
   uint32_t visits;                       // of the slow path
   bool in_deferred_free;
@@ -98,6 +100,8 @@ void mx_heap_after_fork_parent(void);
 // Makes the bin's current page have a free block: the page, or NULL when out of memory. *is_zero:
 // the first free block reads as zero but for its link.
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero);
+// This thread is about to free into a page of its full list: the page is partial again.
+void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page);
 // A page that is not current became empty by a free of this thread.
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page);
 // Takes in a page that this code owns, so that its free blocks get used.

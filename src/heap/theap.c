@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Owns a thread-heap's pages: which page a bin allocates from, which come next, which go.
 //
-// A bin has one current page and a list of partial ones. The current page leaves when nothing can
-// be had from it: full, it is abandoned to whoever frees into it first; with room still to carve,
-// it waits at the tail of the partial list, because pages with freed blocks come first: their
+// A bin has one current page, a list of partial ones and a short list of full ones. The current
+// page leaves when nothing can be had from it: full, it joins the full list, whose oldest page is
+// abandoned to whoever frees into it first; with room still to carve, it waits at the tail of the partial list, because pages with freed blocks come first: their
 // memory was touched before. Empty pages are kept for a few rounds, within a bound.
 #include "../base/hooks.h"
 #include "../base/options.h"
@@ -14,14 +14,25 @@
 #define RETAIN_SLICES_MAX 8    // larger pages are not kept
 #define VISITS_PER_HEARTBEAT 1024
 
-// ---- the partial list --------------------------------------------------------------------------
+// ---- the lists ---------------------------------------------------------------------------------
 
-static void push_head(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_t* const head = theap->partial[page->bin];
+static void link_page(mx_page_t** list, mx_page_t* page) {
+  mx_page_t* const head = *list;
   page->next = head;
   page->prev = NULL;
   if (head != NULL) head->prev = page;
-  theap->partial[page->bin] = page;
+  *list = page;
+}
+
+static void unlink_page(mx_page_t** list, mx_page_t* page) {
+  if (page->prev != NULL) page->prev->next = page->next;
+  else *list = page->next;
+  if (page->next != NULL) page->next->prev = page->prev;
+  page->next = page->prev = NULL;
+}
+
+static void push_head(mx_theap_t* theap, mx_page_t* page) {
+  link_page(&theap->partial[page->bin], page);
   theap->partial_count[page->bin]++;
 }
 
@@ -41,11 +52,14 @@ static void push_behind(mx_theap_t* theap, mx_page_t* page) {
 }
 
 static void remove_partial(mx_theap_t* theap, mx_page_t* page) {
-  if (page->prev != NULL) page->prev->next = page->next;
-  else theap->partial[page->bin] = page->next;
-  if (page->next != NULL) page->next->prev = page->prev;
-  page->next = page->prev = NULL;
+  unlink_page(&theap->partial[page->bin], page);
   theap->partial_count[page->bin]--;
+}
+
+static void remove_full(mx_theap_t* theap, mx_page_t* page) {
+  unlink_page(&theap->full[page->bin], page);
+  theap->full_count[page->bin]--;
+  mx_store_relaxed(&page->owner, theap->tid);
 }
 
 static bool has_block(mx_page_t* page) {
@@ -115,19 +129,41 @@ static void make_current(mx_theap_t* theap, mx_page_t* page) {
   page->used++;
 }
 
-// The current page can give nothing: it leaves. False: it got blocks back meanwhile, and stays.
-static bool leave_current(mx_theap_t* theap, mx_page_t* page) {
-  if (page->capacity < page->reserved) {
-    theap->current[page->bin] = &mx_page_none;
-    page->used--;
-    push_behind(theap, page);
-    return true;
-  }
-  theap->current[page->bin] = &mx_page_none;
+// Beyond a few, the full page that waited longest is abandoned to whoever frees into it first.
+static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
+  mx_page_t* page = theap->full[bin];
+  while (page->next != NULL) page = page->next;
+  remove_full(theap, page);
+  if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
+}
+
+// The current page can give nothing: it leaves.
+static void leave_current(mx_theap_t* theap, mx_page_t* page) {
+  const size_t bin = page->bin;
+  theap->current[bin] = &mx_page_none;
   page->used--;
-  if (mx_page_abandon_full(page, theap->tid)) return true;
-  make_current(theap, page);
-  return false;
+  if (page->capacity < page->reserved) {
+    push_behind(theap, page);
+    return;
+  }
+  link_page(&theap->full[bin], page);
+  mx_store_relaxed(&page->owner, theap->tid | MX_OWNER_FULL);
+  if (++theap->full_count[bin] > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
+}
+
+void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
+  remove_full(theap, page);
+  push_head(theap, page);
+}
+
+// A page of the full list that others freed into.
+static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
+  for (mx_page_t* page = theap->full[bin]; page != NULL; page = page->next) {
+    if (!mx_page_collect(page)) continue;
+    remove_full(theap, page);
+    return page;
+  }
+  return NULL;
 }
 
 // Of the first few partial pages with a free block the fullest, so that others may become empty.
@@ -147,6 +183,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
 
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = pick_partial(theap, bin);
+  if (page == NULL) page = pick_full(theap, bin);
   if (page != NULL) return page;
   page = mx_page_reclaim(theap->heap, bin);
   if (page == NULL) page = mx_page_fresh(theap->heap, bin);
@@ -164,7 +201,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
       if (has_block(page)) return page;
       mx_page_t* const other = theap->partial[bin];
       if ((other == NULL || !has_block(other)) && mx_page_extend(page, is_zero)) return page;
-      if (!leave_current(theap, page)) continue;
+      leave_current(theap, page);
     }
     page = next_page(theap, bin);
     if (page == NULL) return NULL;
@@ -214,6 +251,12 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
       mx_page_collect(page);
       if (page->used == 0 && (force || page->retired == 0)) release(theap, page);
     }
+    for (mx_page_t* next = theap->full[bin]; (page = next) != NULL;) {
+      next = page->next;
+      if (!mx_page_collect(page)) continue;
+      mx_theap_page_unfull(theap, page);
+      if (page->used == 0) release(theap, page);
+    }
   }
 }
 
@@ -224,6 +267,11 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
     if (page != NULL) mx_page_abandon(page);
     while ((page = theap->partial[bin]) != NULL) {
       remove_partial(theap, page);
+      mx_page_collect(page);
+      mx_page_abandon(page);
+    }
+    while ((page = theap->full[bin]) != NULL) {
+      remove_full(theap, page);
       mx_page_collect(page);
       mx_page_abandon(page);
     }

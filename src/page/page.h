@@ -21,6 +21,9 @@
 // id), or, for the short time of a hand-over, the code that claimed the page. Everything but
 // `owner` and `remote` belongs to whoever owns the page; see remote.h for how that passes on.
 //
+// A thread's page without any free block may wait on its full list; then `owner` is tagged, so that
+// the thread's first free into it takes the slow path, which brings the page back.
+//
 // A huge page holds one block and is nobody's: any thread frees it whole. A record that serves no
 // page has its owned bit set, so that nobody can claim it by mistake.
 #ifndef MX_PAGE_PAGE_H
@@ -38,9 +41,14 @@ typedef struct mx_block_s {
 struct mx_theap_s;
 struct mx_heap_s;
 
+// Tags in the low bits of page->owner: with any of them set, no free() takes the fast path.
+#define MX_OWNER_WINDOW ((uintptr_t)1)  // the page map is a window: bounds must be checked
+#define MX_OWNER_FULL ((uintptr_t)4)    // the page is on its theap's full list
+#define MX_OWNER_TAGS ((uintptr_t)7)
+
 struct mx_page_s {
   // -- read by every free(), written by the owner --
-  mx_atomic(uintptr_t) owner;  // id of the owning thread, 0: none
+  mx_atomic(uintptr_t) owner;  // id of the owning thread with tags, 0: none
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
