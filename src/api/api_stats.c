@@ -70,7 +70,7 @@ static void copy_version_4(char* older, char* newer, bool to_older) {
 }
 
 // Hands a record of version 5 to a caller whose own form is known to be good.
-static void give(mi_stats_t* to, mi_stats_t* stats) {
+static void give_stats(mi_stats_t* to, mi_stats_t* stats) {
   if (is_version_4(to)) copy_version_4((char*)to, (char*)stats, true);
   else *to = *stats;
 }
@@ -84,7 +84,7 @@ bool mi_heap_stats_get(mi_heap_t* heap, mi_stats_t* stats) mi_attr_noexcept {
   if (!is_known(stats)) return false;
   mi_stats_t now;
   mx_stats_of_heap(heap_of(heap), &now);
-  give(stats, &now);
+  give_stats(stats, &now);
   return true;
 }
 
@@ -92,7 +92,7 @@ bool mi_subproc_stats_get(mi_subproc_id_t subproc_id, mi_stats_t* stats) mi_attr
   if (!is_known(stats) || subproc_of(subproc_id) == NULL) return false;
   mi_stats_t now;
   mx_stats_of_subproc(subproc_of(subproc_id), &now);
-  give(stats, &now);
+  give_stats(stats, &now);
   return true;
 }
 
@@ -101,7 +101,7 @@ bool mi_subproc_stats_get_exclusive(mi_subproc_id_t subproc_id, mi_stats_t* stat
   if (!is_known(stats) || subproc_of(subproc_id) == NULL) return false;
   mi_stats_t now;
   mx_stats_of_subproc_alone(subproc_of(subproc_id), &now);
-  give(stats, &now);
+  give_stats(stats, &now);
   return true;
 }
 

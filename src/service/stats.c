@@ -43,14 +43,14 @@ static size_t stat_bin_of_bin(size_t bin) {
 // ---- counters to records -----------------------------------------------------------------------
 
 // Peaks of two owners were not reached together, so the higher one stands, or the present sum.
-static void add_count(mi_stat_count_t* to, mx_count_t* from) {
+static void tally_count(mi_stat_count_t* to, mx_count_t* from) {
   to->current += mx_load_relaxed(&from->current);
   to->total += mx_load_relaxed(&from->total);
   const int64_t peak = mx_load_relaxed(&from->peak);
   if (peak > to->peak) to->peak = peak;
 }
 
-static void add_counter(mi_stat_counter_t* to, mx_atomic(int64_t)* from) {
+static void tally_counter(mi_stat_counter_t* to, mx_atomic(int64_t)* from) {
   to->total += mx_load_relaxed(from);
 }
 
@@ -64,16 +64,16 @@ static void add_counter(mi_stat_counter_t* to, mx_atomic(int64_t)* from) {
   Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(pages_reabandon_full)                    \
   Y(pages_unabandon_busy_wait) Y(heaps_delete_wait)
 
-#define ADD_COUNT(name) add_count(&stats->name, &counters->name);
-#define ADD_COUNTER(name) add_counter(&stats->name, &counters->name);
+#define TALLY_COUNT(name) tally_count(&stats->name, &counters->name);
+#define TALLY_COUNTER(name) tally_counter(&stats->name, &counters->name);
 
 static void add_counters(mi_stats_t* stats, mx_counters_t* counters) {
-  SHARED_FIELDS(ADD_COUNT, ADD_COUNTER)
-  add_count(&stats->mx_stat_metadata, &counters->metadata);
-  add_count(&stats->mx_stat_waiting, &counters->waiting);
-  add_counter(&stats->mx_stat_holes_purged, &counters->holes_purged);
+  SHARED_FIELDS(TALLY_COUNT, TALLY_COUNTER)
+  tally_count(&stats->mx_stat_metadata, &counters->metadata);
+  tally_count(&stats->mx_stat_waiting, &counters->waiting);
+  tally_counter(&stats->mx_stat_holes_purged, &counters->holes_purged);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    add_count(&stats->page_bins[stat_bin_of_bin(bin)], &counters->bin_pages[bin]);
+    tally_count(&stats->page_bins[stat_bin_of_bin(bin)], &counters->bin_pages[bin]);
   }
 }
 
@@ -219,7 +219,7 @@ void mx_process_stats(mx_process_stats_t* info) {
   info->peak_rss = os.peak_rss;
   info->page_faults = os.page_faults;
   mi_stat_count_t committed = {0, 0, 0};
-  add_count(&committed, &mx_process_counters.committed);
+  tally_count(&committed, &mx_process_counters.committed);
   settle_count(&committed);
   info->current_commit = (size_t)committed.current;
   info->peak_commit = (size_t)committed.peak;

@@ -3,12 +3,12 @@
 // order, then the arrays of bins. Keys are only ever added.
 #include "stats.h"
 
-static void put_count(mx_text_t* text, const mi_stat_count_t* c) {
+static void put_count_json(mx_text_t* text, const mi_stat_count_t* c) {
   mx_text_add(text, "\"total\": %lld, \"peak\": %lld, \"current\": %lld", (long long)c->total,
               (long long)c->peak, (long long)c->current);
 }
 
-static void put_process(mx_text_t* text) {
+static void put_process_json(mx_text_t* text) {
   mx_process_stats_t info;
   mx_process_stats(&info);
   mx_text_add(text, "  \"process\": {\n");
@@ -30,7 +30,7 @@ static void put_fields(mx_text_t* text, const mi_stats_t* stats) {
     switch (field->kind) {
       case MX_STAT_COUNT:
         mx_text_add(text, "{");
-        put_count(text, (const mi_stat_count_t*)at);
+        put_count_json(text, (const mi_stat_count_t*)at);
         mx_text_add(text, "},\n");
         break;
       case MX_STAT_COUNTER:
@@ -53,7 +53,7 @@ static void put_bins(mx_text_t* text, const char* name, const mi_stat_count_t* b
   mx_text_add(text, "  \"%s\": [\n", name);
   for (size_t bin = 0; bin <= MI_BIN_HUGE; bin++) {
     mx_text_add(text, "    {");
-    put_count(text, &bins[bin]);
+    put_count_json(text, &bins[bin]);
     mx_text_add(text, ", \"block_size\": %zu, \"page_size\": %zu}%s\n", mx_stats_bin_size(bin),
                 page_size_of(bin), bin == MI_BIN_HUGE ? "" : ",");
   }
@@ -63,7 +63,7 @@ static void put_bins(mx_text_t* text, const char* name, const mi_stat_count_t* b
 void mx_stats_json(mx_text_t* text, const mi_stats_t* stats) {
   mx_text_add(text, "{\n  \"stat_version\": %d,\n  \"mimalloc_version\": %d,\n", MI_STAT_VERSION,
               MX_VERSION);
-  put_process(text);
+  put_process_json(text);
   put_fields(text, stats);
   put_bins(text, "malloc_bins", stats->malloc_bins);
   put_bins(text, "page_bins", stats->page_bins);
@@ -71,7 +71,7 @@ void mx_stats_json(mx_text_t* text, const mi_stats_t* stats) {
   mx_text_add(text, "  \"chunk_bins\": [\n");
   for (size_t i = 0; i < MI_CBIN_COUNT; i++) {
     mx_text_add(text, "    {");
-    put_count(text, &stats->chunk_bins[i]);
+    put_count_json(text, &stats->chunk_bins[i]);
     mx_text_add(text, ", \"bin\": \"%c\"}%s\n", kinds[i], i + 1 == MI_CBIN_COUNT ? "" : ",");
   }
   mx_text_add(text, "  ]\n}\n");

@@ -52,7 +52,7 @@ static void put_seconds(mx_out_t* out, const char* name, const char* help, uint6
   mx_out_add(out, "mimalloc_%s %s\n", name, mx_amount_seconds(buf, msecs));
 }
 
-static void put_process(mx_out_t* out) {
+static void put_process_metrics(mx_out_t* out) {
   mx_process_stats_t info;
   mx_process_stats(&info);
   put_seconds(out, "elapsed_seconds_total", "time since the library started", info.elapsed_msecs);
@@ -76,6 +76,6 @@ void mx_stats_prometheus(mx_out_t* out, const mi_stats_t* stats) {
     put_field(out, &mx_stat_fields[i], stats);
   }
   put_page_bins(out, stats);
-  put_process(out);
+  put_process_metrics(out);
   mx_out_flush(out);
 }

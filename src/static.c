@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Owns the single-source build: the whole library as one translation unit, in floor order.
+//
+//   cc -O2 -Iinclude -c src/static.c                            the mi_ functions
+//   cc -O2 -Iinclude -c -DMI_MALLOC_OVERRIDE -DNDEBUG src/static.c    malloc and free as well
+//
+// Nothing else may stand here. It holds the sources to two rules: no two files define a static
+// function, a type or a macro of the same name, and none needs what comes after it.
+
+// Some of the sources ask for more than ISO C, before their first header.
+#define _GNU_SOURCE 1
+
+#include "base/base.c"
+#include "base/counters.c"
+#include "base/fmt.c"
+#include "base/sizeclass.c"
+
+#include "os/linux.c"
+
+#include "mem/bitmap.c"
+#include "mem/pagemap.c"
+#include "mem/vmem.c"
+
+#include "arena/arena.c"
+#include "arena/purge.c"
+#include "arena/slices.c"
+
+#include "page/page.c"
+
+#include "heap/adopt.c"
+#include "heap/theap.c"
+#include "heap/thread.c"
+
+#include "alloc/free.c"
+#include "alloc/huge.c"
+#include "alloc/realloc.c"
+#include "alloc/slow.c"
+
+#include "service/log.c"
+#include "service/options.c"
+#include "service/stats.c"
+#include "service/stats_fields.c"
+#include "service/stats_json.c"
+#include "service/stats_prometheus.c"
+#include "service/stats_text.c"
+
+#include "api/api_option.c"
+#include "api/api_runtime.c"
+#include "api/api_stats.c"
+#include "api/root.c"
+
+#include "override/elf.c"
