@@ -40,7 +40,7 @@ def parse_arguments():
     build.add_arguments(parser)
     parser.add_argument("-n", "--runs", type=int, help="rounds (default 5; quick 2, smoke 1)")
     parser.add_argument("--scale", type=float, help="factor on the amount of work")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the work, 2 rounds")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the work, 2 rounds")
     parser.add_argument("--smoke", action="store_true",
                         help="a fiftieth of the work, 1 round, ours and glibc: fails on crashes")
     parser.add_argument("--metric", choices=sorted(report.METRICS), action="append",
@@ -54,7 +54,7 @@ def parse_arguments():
 
 def settle_defaults(options):
     full = not (options.quick or options.smoke or options.programs)
-    default_runs, default_scale = (1, 0.02) if options.smoke else (2, 0.25) if options.quick else (
+    default_runs, default_scale = (1, 0.02) if options.smoke else (2, 0.2) if options.quick else (
         5, 1.0)
     options.runs = options.runs or default_runs
     options.scale = options.scale or default_scale
