@@ -18,7 +18,7 @@ typedef struct mx_heap_s mx_heap_t;
 typedef struct mx_subproc_s mx_subproc_t;
 
 #define MX_VISITS_PER_ROUND 128  // slow visits between two rounds of housekeeping
-#define MX_RETAINED_MAX 16  // empty pages that a theap keeps for a few rounds
+#define MX_RETAINED_MAX 64       // empty pages that a theap keeps for a while
 
 struct mx_theap_s {
   // The hot lists: for each small bin the blocks that malloc pops, all of the bin's current page.
@@ -31,7 +31,10 @@ struct mx_theap_s {
   mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
   uint16_t partial_count[MX_BIN_COUNT];
   uint16_t full_count[MX_BIN_COUNT];
-  mx_page_t* retained[MX_RETAINED_MAX];  // empty pages among the partial ones
+  mx_page_t* retained[MX_RETAINED_MAX];  // ring of empty pages among the partial ones, with holes
+  uint32_t retained_until[MX_RETAINED_MAX];  // low bits of the clock, in ms
+  uint32_t retained_next;                // where in the ring the next one goes
+  uint32_t retained_slices;
   uint32_t visits;                       // of the slow path
   bool in_deferred_free;
   unsigned long long heartbeat;

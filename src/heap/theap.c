@@ -3,15 +3,18 @@
 //
 // A bin has one current page, a list of partial ones and a short list of full ones. The current
 // page leaves when nothing can be had from it: full, it joins the full list, whose oldest page is
-// abandoned to whoever frees into it first; with room still to carve, it waits at the tail of the partial list, because pages with freed blocks come first: their
-// memory was touched before. Empty pages are kept for a few rounds, within a bound.
+// abandoned to whoever frees into it first; with room still to carve, it waits behind the partial
+// pages with freed blocks, since their memory was touched before. Empty pages are kept for a
+// while, within a bound.
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../os/os.h"
 #include "../page/remote.h"
 #include "heap.h"
 
-#define RETAIN_ROUNDS 4        // rounds of housekeeping that an empty page survives
-#define RETAIN_SLICES_MAX 8    // larger pages are not kept
+#define RETAIN_MSECS 250  // how long an empty page is kept
+#define RETAIN_SLICES 32  // how much may be kept in empty pages: this,
+#define RETAIN_SHARE 8    // and this part of all slices in use
 #define VISITS_PER_HEARTBEAT 1024
 
 // ---- the lists ---------------------------------------------------------------------------------
@@ -70,10 +73,9 @@ static bool has_block(mx_page_t* page) {
 
 static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
   if (page->retired == 0) return;
+  theap->retained[page->retired - 1] = NULL;
+  theap->retained_slices -= page->slice_count;
   page->retired = 0;
-  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
-    if (theap->retained[i] == page) theap->retained[i] = NULL;
-  }
 }
 
 static void release(mx_theap_t* theap, mx_page_t* page) {
@@ -82,37 +84,44 @@ static void release(mx_theap_t* theap, mx_page_t* page) {
   mx_page_release(page);
 }
 
-static bool retain(mx_theap_t* theap, mx_page_t* page) {
-  if (page->slice_count > RETAIN_SLICES_MAX ||
-      theap->current[page->bin] == &mx_page_none) {
-    return false;
-  };
-  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
-    if (theap->retained[i] == NULL) {
-      theap->retained[i] = page;
-      page->retired = RETAIN_ROUNDS;
-      return true;
-    }
+// Lets go of kept pages, the oldest first: those whose time is over, and as many as it takes to
+// have `excess` slices less.
+static void age_retained(mx_theap_t* theap, uint32_t now, int64_t excess) {
+  for (uint32_t i = 0; i < MX_RETAINED_MAX && theap->retained_slices > 0; i++) {
+    const uint32_t slot = (theap->retained_next + i) % MX_RETAINED_MAX;
+    mx_page_t* page = theap->retained[slot];
+    if (page == NULL) continue;
+    if (excess <= 0 && (int32_t)(theap->retained_until[slot] - now) > 0) return;
+    excess -= page->slice_count;
+    if (page->used > 0) forget_retained(theap, page);
+    else release(theap, page);
   }
-  return false;
+}
+
+static void release_retained(mx_theap_t* theap) { age_retained(theap, 0, INT64_MAX); }
+
+// A steady program empties and fills pages all the time; each time a page goes to the arena and
+// another comes, other OS pages are touched. So some are kept, in proportion to what is in use.
+static bool retain(mx_theap_t* theap, mx_page_t* page) {
+  if (theap->current[page->bin] == &mx_page_none) return false;
+  const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
+  const int64_t most = RETAIN_SLICES + in_use / RETAIN_SHARE;
+  const uint32_t now = (uint32_t)mx_os_clock_msecs();
+  age_retained(theap, now, (int64_t)theap->retained_slices + page->slice_count - most);
+  const uint32_t slot = theap->retained_next % MX_RETAINED_MAX;
+  if (page->slice_count > most) return false;
+  if (theap->retained[slot] != NULL) release(theap, theap->retained[slot]);
+  theap->retained_next++;
+  theap->retained[slot] = page;
+  theap->retained_until[slot] = now + RETAIN_MSECS;
+  theap->retained_slices += page->slice_count;
+  page->retired = (uint8_t)(slot + 1);
+  return true;
 }
 
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
   if (page->retired != 0 || retain(theap, page)) return;
   release(theap, page);
-}
-
-static void age_retained(mx_theap_t* theap, bool force) {
-  for (size_t i = 0; i < MX_RETAINED_MAX; i++) {
-    mx_page_t* page = theap->retained[i];
-    if (page == NULL) continue;
-    if (page->used > 0) {  // it is in use again
-      forget_retained(theap, page);
-    } else if (force || --page->retired == 0) {
-      page->retired = 1;
-      release(theap, page);
-    }
-  }
 }
 
 // ---- the current page --------------------------------------------------------------------------
@@ -239,7 +248,8 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
-  age_retained(theap, force);
+  if (force) release_retained(theap);
+  else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);
     if (page != NULL) {
@@ -261,7 +271,7 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 }
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
-  age_retained(theap, true);
+  release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);
     if (page != NULL) mx_page_abandon(page);
@@ -280,7 +290,7 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
   if (theap->visits % MX_VISITS_PER_ROUND == 0) {
-    age_retained(theap, false);
+    if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0 && mx_hooks.deferred_free != NULL &&

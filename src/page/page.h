@@ -56,7 +56,7 @@ struct mx_page_s {
   uint8_t bin;
   uint8_t is_listed;           // its bit in the arena's `abandoned` bitmap may be set
   uint8_t is_zero;             // memory beyond capacity reads as zero
-  uint8_t retired;             // rounds that an empty page is kept for; 0: not retired
+  uint8_t retired;             // empty and kept: its place in theap->retained + 1, else 0
   uint8_t* start;
   size_t block_size;
   struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
