@@ -55,11 +55,12 @@ def draw_one(results, table, path):
                for i in range(len(labels))]
     figure.legend(handles, labels, ncol=len(labels), loc="upper center", frameon=False)
     machine = results["machine"]
-    figure.text(0.5, 0.005, f"{table.title.split(',')[0]} relative to {base or 'the best'}, lower is better; "
+    subject = f"{table.title.split(',')[0]} relative to {base or 'the best'}"
+    figure.text(0.5, 0.005, f"{subject}, lower is better; "
                 f"geometric means in brackets; median of {results['rounds']} rounds; "
                 f"{machine['processors']} x {machine['processor']}, {machine['system']}",
                 ha="center", fontsize=7)
-    figure.tight_layout(rect=(0, 0.02, 1, 0.96))
+    figure.tight_layout(rect=(0, 0.02, 1, 0.975))
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
 

@@ -43,6 +43,8 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="a fifth of the work, 2 rounds")
     parser.add_argument("--smoke", action="store_true",
                         help="a fiftieth of the work, 1 round, ours and glibc: fails on crashes")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
+                        help="set for every measured program; may be repeated")
     parser.add_argument("--metric", choices=sorted(report.METRICS), action="append",
                         help="tables to print (default: wall and rss); may be repeated")
     parser.add_argument("--charts", action=argparse.BooleanOptionalAction,
@@ -59,6 +61,8 @@ def settle_defaults(options):
     options.runs = options.runs or default_runs
     options.scale = options.scale or default_scale
     options.metric = options.metric or ["wall", "rss"]
+    if any("=" not in pair for pair in options.env):
+        sys.exit("bench: --env takes NAME=VALUE")
     options.charts = full if options.charts is None else options.charts
     options.instructions = full if options.instructions is None else options.instructions
 
@@ -116,6 +120,7 @@ def measure_program(options, program, chosen, progress):
     directory = options.out / "work" / program.name
     directory.mkdir(parents=True, exist_ok=True)
     job = program.job(options.build, directory, options.scale)
+    job.environment.update(pair.split("=", 1) for pair in options.env)
     proven = preloads(options, program, chosen, directory)
     runs = []
     for round_number in range(options.runs):

@@ -8,6 +8,7 @@
 // hides rare slow calls, and a program with deadlines feels nothing else.
 //
 // Arguments: threads, calls of each kind per thread, live blocks per thread.
+#define _POSIX_C_SOURCE 200809L
 #include <stdatomic.h>
 #include <time.h>
 

@@ -126,7 +126,9 @@ static void work(size_t index, void* context) {
   for (size_t n = 0; n < o->steps; n++) step(o, &table, &rng);
   for (size_t i = 0; i < table.count; i++) {
     object_t* object = table.entries[i];
-    if (i % 4 == 0) object = atomic_exchange(&o->shared[bench_below(&rng, o->shared_count)], object);
+    if (i % 4 == 0) {
+      object = atomic_exchange(&o->shared[bench_below(&rng, o->shared_count)], object);
+    }
     drop(&table, object);
   }
   free(table.entries);

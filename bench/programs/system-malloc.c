@@ -22,7 +22,6 @@ extern void* __libc_memalign(size_t alignment, size_t size);
 extern void* __libc_valloc(size_t size);
 extern void* __libc_pvalloc(size_t size);
 
-
 void* malloc(size_t size) { return __libc_malloc(size); }
 void free(void* block) { __libc_free(block); }
 void* calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
