@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# Run by cpack on the staged tree of a Debian package: moves what another version's development
+# package installs under the same name into the folder, or to the name, of this version.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+set(version_name "mimalloc-${CPACK_MI_VERSION}")
+file(GLOB_RECURSE links LIST_DIRECTORIES false
+     "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/libmimalloc*.so")
+foreach(link IN LISTS links)
+  get_filename_component(folder "${link}" DIRECTORY)
+  get_filename_component(name "${link}" NAME)
+  if(IS_SYMLINK "${link}" AND NOT folder MATCHES "/${version_name}$")
+    file(READ_SYMLINK "${link}" target)
+    file(MAKE_DIRECTORY "${folder}/${version_name}")
+    file(CREATE_LINK "../${target}" "${folder}/${version_name}/${name}" SYMBOLIC)
+    file(REMOVE "${link}")
+  endif()
+endforeach()
+file(GLOB_RECURSE described "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/mimalloc.pc")
+foreach(file IN LISTS described)
+  get_filename_component(folder "${file}" DIRECTORY)
+  file(READ "${file}" text)
+  string(REPLACE "-L\${libdir} " "-L\${archivedir} " text "${text}")
+  file(WRITE "${folder}/${version_name}.pc" "${text}")
+  file(REMOVE "${file}")
+endforeach()
