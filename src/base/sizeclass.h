@@ -22,7 +22,7 @@
 #define MX_MEDIUM_PAGE_SLICES 8
 #define MX_LARGE_PAGE_SLICES 64
 #define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)    // largest block in pages of 1 slice
-#define MX_MEDIUM_PAGE_MAX ((size_t)64 * 1024)  // largest block in pages of 8 slices
+#define MX_MEDIUM_PAGE_MAX ((size_t)16 * 1024)  // largest block in pages of 8 slices
 
 mx_static_assert(MX_SMALL_BINS == 64, "the fast path indexes 64 bins by size / 16");
 mx_static_assert(MX_BIN_HUGE == 137, "9 doublings of 8 bins follow the small ones");
