@@ -9,7 +9,7 @@
 
 // Blocks are carved at least an OS page's worth at a time, and as many as the page already has, up
 // to this: what was never carved was never touched.
-#define CARVE_MAX (16 * MX_KIB)
+#define CARVE_MAX (8 * MX_KIB)
 
 mx_page_t mx_page_none;
 
