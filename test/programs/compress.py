@@ -28,9 +28,9 @@ def make(path, megabytes):
 def test(session):
   xz, zstd = session.need("xz", "zstd")
   plain = session.path("plain")
-  make(plain, 128 if session.heavy else 16)
+  make(plain, 128 if session.heavy else 12)
   wanted = checksum(plain)
-  runs = [("xz", [xz, "-2", "-T2", "--block-size=4MiB", "-c", plain], [xz, "-d", "-T2", "-c"]),
+  runs = [("xz", [xz, "-1", "-T2", "--block-size=4MiB", "-c", plain], [xz, "-d", "-T2", "-c"]),
           ("zstd -5", [zstd, "-q", "-5", "-T2", "-c", plain], [zstd, "-q", "-d", "-c"]),
           ("zstd -12 --long", [zstd, "-q", "-12", "--long=24", "-T2", "-c", plain],
            [zstd, "-q", "-d", "--long=24", "-c"])]

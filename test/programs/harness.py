@@ -20,7 +20,8 @@ How it works
   program's output is right.
 
 Environment: MI_LIB, the absolute path of the library; MI_WORK, a folder to work in (a fresh one
-under the system's temporary folder without it); the argument --heavy asks for the large variant.
+under the system's temporary folder without it); MI_LIMIT, the most seconds that one run may take;
+the argument --heavy asks for the large variant.
 
 Invariants: every process that a test starts is gone when it ends; the work folder is kept only
 after a failure; the program itself is the unchanged one of the system.
@@ -114,8 +115,14 @@ def children(pid):
   return found
 
 
+def limit(seconds):
+  """A time limit, shortened when the environment says so."""
+  return min(seconds, float(os.environ.get("MI_LIMIT", seconds)))
+
+
 def wait_for(what, condition, seconds=60):
   """Polls until `condition()` is true and returns its value; fails when the time is up."""
+  seconds = limit(seconds)
   end = time.monotonic() + seconds
   while True:
     value = condition()
@@ -217,9 +224,9 @@ class Session:
         watch = MapsWatch(self, process.pid)
         watch.start()
       try:
-        code = process.wait(timeout)
+        code = process.wait(limit(timeout))
       except subprocess.TimeoutExpired as late:
-        raise Failed(f"{cmd[0]}: not done after {timeout} s") from late
+        raise Failed(f"{cmd[0]}: not done after {limit(timeout)} s") from late
       finally:
         self.end_group(process)
         if watch:
@@ -294,9 +301,9 @@ class Session:
     if process.poll() is None and number:
       process.send_signal(number)
     try:
-      code = process.wait(timeout)
+      code = process.wait(limit(timeout))
     except subprocess.TimeoutExpired as late:
-      raise Failed(f"{process.name}: still running {timeout} s after it was asked to end\n"
+      raise Failed(f"{process.name}: still running {limit(timeout)} s after it was asked to end\n"
                    + self.log(process)) from late
     expect(code == 0, f"{process.name}: {describe(code)}\n" + self.log(process))
     if process.preload:
@@ -357,8 +364,9 @@ class Session:
         for user, owner, symbol in BINDING.findall(f.read()):
           if owner == target:
             served.add(pid)
-          # A program may take the address of a function in its own table; a library may not.
-          elif b".so" in os.path.basename(owner):
+          # A program may take the address of a function through a table of its own, and the
+          # library may ask for whom it stands in front of; nobody else may go past it.
+          elif b".so" in os.path.basename(owner) and user != target:
             raise Failed(f"{process.name}: process {pid}: {os.path.basename(user).decode()} bound "
                          f"{symbol.decode()} to {owner.decode()}, not to {self.library}")
     expect(process.pid in served, f"{process.name}: never bound malloc to {self.library}")
@@ -384,11 +392,13 @@ def open_session(name, heavy, unprivileged):
   if not os.path.isfile(library):
     raise Failed(f"MI_LIB: {library}: no such file")
   base, user = os.environ.get("MI_WORK"), None
+  if unprivileged:
+    base = None  # The short path of a socket, and a place that the user may enter.
   if unprivileged and os.geteuid() == 0:
     known = [u for u in ("postgres", "nobody") if u in {p.pw_name for p in pwd.getpwall()}]
     if not known:
       raise Skipped("no unprivileged user to run as")
-    user, base = pwd.getpwnam(known[0]), None
+    user = pwd.getpwnam(known[0])
   if base:
     os.makedirs(base, exist_ok=True)
   work = os.path.realpath(tempfile.mkdtemp(prefix=f"mi-{name}-", dir=base))
