@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Owns malloc and free as the processor sees them. No lock, no atomic read-modify-write, no loop;
-// malloc touches the thread's head list and the block, free the page's record and the block.
+// malloc and free touch one cache line of the page's record, and the block.
 #ifndef MX_ALLOC_FAST_H
 #define MX_ALLOC_FAST_H
 
@@ -11,14 +11,14 @@
 #include "alloc.h"
 #include "harden.h"
 
-// Pops a block of the thread's hot list for the size, or takes the slow path.
+// Pops a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
+// finds bin 0, which never has a page.
 mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
   if (mx_unlikely(size > MX_SMALL_MAX - MX_PAD)) return mx_alloc_medium(size, theap);
-  const size_t bin = (size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN;
-  mx_block_t* const block = theap->heads[bin];
+  mx_page_t* const page = theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  theap->heads[bin] = mx_block_next(theap->current[bin], block);
-  if (MX_HARDEN) mx_harden_alloc(theap->current[bin], block, size, false);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, false);
   return block;
 }
 
@@ -39,12 +39,12 @@ mx_inline void mx_clear_small(void* p, size_t size) {
 // As mx_alloc_in, with the whole block cleared.
 mx_inline void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
   if (mx_unlikely(size > 64 - MX_PAD)) return mx_zalloc_other(size, theap);
-  const size_t bin = (size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN;
-  mx_block_t* const block = theap->heads[bin];
-  if (mx_unlikely(block == NULL)) return mx_zalloc_other(size, theap);
-  theap->heads[bin] = mx_block_next(theap->current[bin], block);
-  mx_clear_small(block, bin * MX_ALIGN);
-  if (MX_HARDEN) mx_harden_alloc(theap->current[bin], block, size, true);
+  const size_t rounded = size + MX_PAD + MX_ALIGN - 1;
+  mx_page_t* const page = theap->current[rounded / MX_ALIGN];
+  mx_block_t* const block = mx_page_pop(page);
+  if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
+  mx_clear_small(block, rounded & ~(MX_ALIGN - 1));
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, true);
   return block;
 }
 
@@ -59,10 +59,7 @@ mx_inline void mx_free(void* p) {
     return;
   }
   if (MX_HARDEN && !mx_harden_free(page, p)) return;
-  mx_block_t* const block = (mx_block_t*)p;
-  mx_block_set_next(page, block, page->free);
-  page->free = block;
-  if (mx_unlikely(--page->used == 0)) mx_free_emptied(p);
+  if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 
 #endif

@@ -29,10 +29,7 @@ mx_noinline void mx_free_emptied(void* p) {
 static void free_local(mx_page_t* page, void* p) {
   if (MX_HARDEN && !mx_harden_free(page, p)) return;
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
-  mx_block_t* const block = (mx_block_t*)p;
-  mx_block_set_next(page, block, page->free);
-  page->free = block;
-  if (--page->used == 0) mx_theap_page_emptied(page->theap, page);
+  if (mx_page_push(page, (mx_block_t*)p)) mx_theap_page_emptied(page->theap, page);
 }
 
 mx_noinline void mx_free_slow(void* p) {

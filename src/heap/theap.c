@@ -15,7 +15,8 @@
 #define RETAIN_MSECS 250  // how long an empty page is kept
 #define RETAIN_SLICES 32  // how much may be kept in empty pages: this,
 #define RETAIN_SHARE 8    // and this part of all slices in use
-#define VISITS_PER_HEARTBEAT 1024
+#define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
+#define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 
 // ---- the lists ---------------------------------------------------------------------------------
 
@@ -126,13 +127,6 @@ void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
 
 // ---- the current page --------------------------------------------------------------------------
 
-void mx_theap_flush_head(mx_theap_t* theap, size_t bin) {
-  if (bin > MX_SMALL_BINS || theap->heads[bin] == NULL) return;
-  mx_block_t* const list = theap->heads[bin];
-  theap->heads[bin] = NULL;
-  mx_page_put_back(theap->current[bin], list);
-}
-
 static void make_current(mx_theap_t* theap, mx_page_t* page) {
   theap->current[page->bin] = page;
   page->used++;
@@ -240,7 +234,6 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->current[bin];
   if (page == &mx_page_none) return NULL;
-  mx_theap_flush_head(theap, bin);
   theap->current[bin] = &mx_page_none;
   page->used--;
   mx_page_collect(page);
@@ -289,7 +282,7 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 }
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
-  if (theap->visits % MX_VISITS_PER_ROUND == 0) {
+  if (theap->visits % VISITS_PER_ROUND == 0) {
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }

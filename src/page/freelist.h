@@ -33,4 +33,21 @@ mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* blo
   return (mx_block_t*)link;
 }
 
+// Takes the first free block; NULL when there is none. Owner only.
+mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
+  mx_block_t* const block = page->free;
+  if (mx_likely(block != NULL)) {
+    page->free = mx_block_next(page, block);
+    page->used++;
+  }
+  return block;
+}
+
+// Puts a block back; true when the page has thereby become empty. Owner only.
+mx_inline bool mx_page_push(mx_page_t* page, mx_block_t* block) {
+  mx_block_set_next(page, block, page->free);
+  page->free = block;
+  return --page->used == 0;
+}
+
 #endif
