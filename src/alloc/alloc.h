@@ -16,7 +16,9 @@ void mx_free_slow(void* p);
 void mx_free_emptied(void* p);
 
 // Zeroed memory, over the whole usable size.
-void* mx_zalloc_other(size_t size, mx_theap_t* theap);
+void* mx_zalloc_in(mx_theap_t* theap, size_t size);
+// What calloc's fast path falls to; reports a product that overflows.
+void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap);
 // p + offset is a multiple of `align`, a power of two.
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero);
 // Grows or shrinks p, in place where it can; p is kept on failure. `zero`: what lies beyond the

@@ -23,28 +23,27 @@ mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
 }
 
 // Clears 16 to 64 bytes, a multiple of 16, with stores that may overlap.
-mx_inline void mx_clear_small(void* p, size_t size) {
-  typedef struct { uint64_t a, b; } pair_t;
-  const pair_t zero = {0, 0};
-  uint8_t* const first = (uint8_t*)p;
-  uint8_t* const last = first + size - 16;
-  memcpy(first, &zero, 16);
-  memcpy(last, &zero, 16);
+mx_inline void mx_clear_small(uint8_t* p, size_t size) {
+  static const struct { uint64_t a, b; } zero = {0, 0};
+  memcpy(p, &zero, 16);
+  memcpy(p + size - 16, &zero, 16);
   if (size > 32) {
-    memcpy(first + 16, &zero, 16);
-    memcpy(last - 16, &zero, 16);
+    memcpy(p + 16, &zero, 16);
+    memcpy(p + size - 32, &zero, 16);
   }
 }
 
-// As mx_alloc_in, with the whole block cleared.
-mx_inline void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
-  if (mx_unlikely(size > 64 - MX_PAD)) return mx_zalloc_other(size, theap);
-  const size_t rounded = size + MX_PAD + MX_ALIGN - 1;
+// Zeroed memory for count * size bytes, or NULL when the product overflows.
+mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
+  size_t total;
+  if (mx_unlikely(mx_mul_overflow(count, size, &total))) return mx_calloc_slow(count, size, theap);
+  if (mx_unlikely(total > 64 - MX_PAD)) return mx_calloc_slow(count, size, theap);
+  const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->current[rounded / MX_ALIGN];
   mx_block_t* const block = mx_page_pop(page);
-  if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
-  mx_clear_small(block, rounded & ~(MX_ALIGN - 1));
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, true);
+  if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
+  mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
+  if (MX_HARDEN) mx_harden_alloc(page, block, total, true);
   return block;
 }
 

@@ -61,7 +61,7 @@ mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
   return block;
 }
 
-mx_noinline void* mx_zalloc_other(size_t size, mx_theap_t* theap) {
+void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
   if (size > MX_BIN_MAX_SIZE - MX_PAD) return mx_alloc_slow(size, theap, true);
   mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
   mx_block_t* const block = mx_page_pop(page);
@@ -69,4 +69,10 @@ mx_noinline void* mx_zalloc_other(size_t size, mx_theap_t* theap) {
   memset(block, 0, page->block_size);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, true);
   return block;
+}
+
+mx_noinline void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap) {
+  size_t total;
+  if (mx_mul_overflow(count, size, &total)) total = SIZE_MAX;
+  return mx_zalloc_in(theap, total);
 }

@@ -35,7 +35,8 @@ mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* blo
 
 // Takes the first free block; NULL when there is none. Owner only.
 mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
-  mx_block_t* const block = page->free;
+  mx_block_t* block = page->free;
+  mx_keep_in_result(block);
   if (mx_likely(block != NULL)) {
     page->free = mx_block_next(page, block);
     page->used++;
