@@ -1,36 +1,89 @@
 // SPDX-License-Identifier: MIT
-// Owns the return of free slices to the OS: freed runs wait for `purge_delay`, then go in runs as
-// long as possible. To purge, a run is claimed like an allocation, so nobody uses it meanwhile and
-// no lock is held across the OS call.
+// Owns the return of free slices to the OS. To purge, a run is claimed like an allocation, so nobody
+// uses it meanwhile and no lock is held across the OS call.
+//
+// Freed slices wait for `purge_delay`, because most of them are asked for again soon. What waits is
+// bounded: by a floor and a share of what is in use, and beyond that a free purges at once, so that
+// a process that falls idle holds little although it makes no further call. Slices are handed out
+// lowest address first, so the highest ones are purged first. With a background thread the bound
+// is not needed: that thread comes when the delay is over.
+//
+// Purging does not pay when the memory is asked for again soon after. `gone` counts slices that were
+// purged lately; a fresh slice handed out while there are such is a regret, and lets one more slice
+// wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and then no
+// more. Both numbers are halved as time passes without regrets, so what is kept goes in the end.
+#include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
+
+#define WAITING_FLOOR 96   // slices that may wait in any case: this,
+#define WAITING_SHARE 8    // and this part of all in use
+#define TRIM_BATCH 16      // slices beyond the bound that are worth a call of the OS
+#define KEEP_MSECS 10000   // between two halvings of `keep`
+
+void (*mx_arenas_on_waiting)(void);
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
   return delay <= 0 ? delay : delay * mx_option(arena_purge_mult);
 }
 
-static void appoint(mx_arenas_t* arenas, long delay) {
-  if (delay < 0 || mx_load_relaxed(&arenas->purge_at) != 0) return;
+// ---- when --------------------------------------------------------------------------------------
+
+// A run waits that the caller noted before. Against its opposite in mx_arenas_purge: either this
+// sees the appointment gone, or that sees what waits; without the fences both could see old values,
+// and the run would wait for ever.
+static void appoint(mx_arenas_t* arenas, uint64_t at) {
+  mx_fence_seq_cst();
+  if (mx_load_relaxed(&arenas->purge_at) != 0) return;
   uint64_t none = 0;
-  mx_cas_strong_acq_rel(&arenas->purge_at, &none, mx_os_clock_msecs() + (uint64_t)delay + 1);
+  if (!mx_cas_strong_acq_rel(&arenas->purge_at, &none, at)) return;
+  if (mx_arenas_on_waiting != NULL) mx_arenas_on_waiting();
 }
 
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  const long delay = purge_delay();
-  if (delay < 0) return;
+  if (purge_delay() < 0) return;
+  const uint32_t now = (uint32_t)mx_os_clock_msecs();
+  for (size_t i = index; i < index + count; i++) arena->freed_at[i] = now;
   mx_bits_set(arena->waiting, index, count);
   mx_add_relaxed(&arenas->waiting, (intptr_t)count);
-  appoint(arenas, delay);
 }
+
+void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
+  const intptr_t gone = mx_load_relaxed(&arenas->gone);
+  if (gone <= 0) return;
+  const intptr_t regret = mx_min((intptr_t)count, gone);
+  mx_add_relaxed(&arenas->gone, -regret);
+  if (mx_add_relaxed(&arenas->keep, regret) == 0) {
+    mx_store_relaxed(&arenas->keep_until, mx_os_clock_msecs() + KEEP_MSECS);
+  }
+}
+
+static void forget_regrets(mx_arenas_t* arenas, uint64_t now) {
+  uint64_t until = mx_load_relaxed(&arenas->keep_until);
+  if (now < until || !mx_cas_strong_acq_rel(&arenas->keep_until, &until, now + KEEP_MSECS)) return;
+  const intptr_t keep = mx_load_relaxed(&arenas->keep);
+  mx_add_relaxed(&arenas->keep, -(keep - keep / 2));
+  const intptr_t gone = mx_load_relaxed(&arenas->gone);
+  mx_add_relaxed(&arenas->gone, -(gone - gone / 2));
+}
+
+// ---- purging -----------------------------------------------------------------------------------
+
+// What to purge: at most `most` slices of those that waited for `age` ms, in runs of at least
+// `least_run`.
+typedef struct order_s {
+  uint32_t now, age;
+  intptr_t most;
+  size_t least_run;
+} order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (!mx_bits_try_claim(arena->free, index, count)) return;  // in use again
   const size_t waited = mx_bits_clear(arena->waiting, index, count);
   mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
-  const size_t dirty = mx_bits_count(arena->dirty, index, count);
   void* start = arena->start + index * MX_SLICE_SIZE;
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
@@ -43,36 +96,114 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   if (needs_commit) mx_bits_clear(arena->committed, index, count);
   if (is_zero) {
     mx_bits_clear(arena->dirty, index, count);
-    mx_count_add(&mx_process_counters.committed, -(int64_t)(dirty * MX_SLICE_SIZE));
+    mx_arena_untouch(arena, start, size);
+    mx_add_relaxed(&arenas->gone, (intptr_t)count);
   }
   mx_bits_set(arena->free, index, count);
 }
 
-static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
-  for (size_t i = 0; i < arena->slices;) {
-    i = mx_bits_find_run(arena->waiting, NULL, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) return;
-    size_t n = 1;
-    while (i + n < arena->slices && mx_bits_test(arena->waiting, i + n)) n++;
-    purge_run(arenas, arena, i, n);
-    i += n;
+// The highest waiting slice below `below`; SIZE_MAX when there is none.
+static size_t last_waiting(const mx_arena_t* arena, size_t below) {
+  while (below > 0) {
+    const size_t word = (below - 1) / MX_WORD_BITS;
+    const size_t in_word = below - word * MX_WORD_BITS;
+    uint64_t bits = mx_load_relaxed(&arena->waiting[word]);
+    if (in_word < MX_WORD_BITS) bits &= ((uint64_t)1 << in_word) - 1;
+    if (bits != 0) return word * MX_WORD_BITS + mx_bit_high(bits);
+    below = word * MX_WORD_BITS;
   }
+  return SIZE_MAX;
+}
+
+static bool is_due(const mx_arena_t* arena, size_t i, const order_t* order) {
+  return mx_bits_test(arena->waiting, i) &&
+         (uint32_t)(order->now - arena->freed_at[i]) >= order->age;
+}
+
+static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) {
+  for (size_t end = arena->slices; order->most > 0;) {
+    end = last_waiting(arena, end);
+    if (end == SIZE_MAX) return;
+    if (!is_due(arena, end, order)) continue;
+    size_t first = end++;
+    while (first > 0 && (intptr_t)(end - first) < order->most && is_due(arena, first - 1, order)) {
+      first--;
+    }
+    if (end - first >= order->least_run) {
+      purge_run(arenas, arena, first, end - first);
+      order->most -= (intptr_t)(end - first);
+    }
+    end = first;
+  }
+}
+
+// One purger at a time is enough; the others go on with their work.
+static void purge(mx_arenas_t* arenas, order_t* order) {
+  if (mx_exchange_acq_rel(&arenas->purging, 1) != 0) return;
+  mx_counter_add(&mx_process_counters.arena_purges, 1);
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    if (arena != NULL) purge_arena(arenas, arena, order);
+  }
+  mx_store_release(&arenas->purging, 0);
+}
+
+static size_t least_run(void) {
+  size_t size = (size_t)mx_max(mx_option(minimal_purge_size), 0L) * MX_KIB;
+  // Pieces of a large OS page come back as small ones.
+  if (size == 0 && mx_option(allow_thp) >= 2) size = mx_facts.large_page;
+  return mx_max(size / MX_SLICE_SIZE, (size_t)1);
+}
+
+void mx_arenas_after_free(mx_arenas_t* arenas) {
+  const long delay = purge_delay();
+  const intptr_t waiting = mx_load_relaxed(&arenas->waiting);
+  if (delay < 0 || waiting <= 0) return;
+  if (mx_arenas_on_waiting == NULL || delay == 0) {
+    intptr_t most = waiting;
+    if (delay > 0) {
+      const intptr_t in_use = mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
+      most -= WAITING_FLOOR + in_use / WAITING_SHARE + mx_load_relaxed(&arenas->keep);
+    }
+    if (delay == 0 || most >= TRIM_BATCH) {
+      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run()};
+      purge(arenas, &order);
+    }
+  }
+  if (mx_load_relaxed(&arenas->purge_at) == 0) {
+    appoint(arenas, mx_os_clock_msecs() + (uint64_t)delay + 1);
+  }
+}
+
+// A program that keeps its memory busy frees runs all the time, of which few come of age.
+static uint64_t next_look(mx_arenas_t* arenas, uint64_t now, long delay) {
+  if (mx_load_relaxed(&arenas->waiting) > mx_load_relaxed(&arenas->keep)) {
+    return now + (uint64_t)delay / 4 + 1;
+  }
+  return mx_max(mx_load_relaxed(&arenas->keep_until), now + (uint64_t)delay) + 1;
 }
 
 void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   const uint64_t at = mx_load_relaxed(&arenas->purge_at);
-  if (at == 0 || (!force && mx_os_clock_msecs() < at)) return;
-  // One purger at a time: who takes the appointment away does the work.
+  const uint64_t now = mx_os_clock_msecs();
+  if (!force && (at == 0 || now < at)) return;
+  // Who takes the appointment away does the work.
   uint64_t expected = at;
-  if (!mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0)) return;
-  mx_counter_add(&mx_process_counters.arena_purges, 1);
-  const size_t count = mx_load_acquire(&arenas->count);
-  for (size_t i = 0; i < count; i++) {
-    mx_arena_t* arena = mx_arena_at(arenas, i);
-    if (arena != NULL) purge_arena(arenas, arena);
+  if (at != 0 && !mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0) && !force) return;
+  mx_fence_seq_cst();
+  forget_regrets(arenas, now);
+  const long delay = purge_delay();
+  order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1};
+  if (!force) {
+    order.age = (uint32_t)mx_max(delay, 0L);
+    order.most = mx_load_relaxed(&arenas->waiting) - mx_load_relaxed(&arenas->keep);
+    order.least_run = least_run();
   }
-  // A run that was being freed meanwhile was passed over: it gets an appointment of its own.
-  if (mx_load_relaxed(&arenas->waiting) > 0) appoint(arenas, purge_delay());
+  purge(arenas, &order);
+  // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
+  if (delay >= 0 && mx_load_relaxed(&arenas->waiting) > 0) {
+    appoint(arenas, next_look(arenas, now, delay));
+  }
 }
 
 void mx_arenas_purge_tick(mx_arenas_t* arenas) {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Stands for src/base/atomic.h (and src/os/thread.h) when the library's own source is explored:
+// every verb becomes a call to the explorer, with its memory order and the function it stands in.
+//
+// Given with -include, so that the source itself is compiled as it ships. The compiler's thread
+// sanitizer instruments the plain accesses; the explorer defines the functions which it calls.
+#ifndef MX_BASE_ATOMIC_H
+#define MX_BASE_ATOMIC_H
+#define MX_OS_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../../src/base/compiler.h"
+
+typedef enum ex_order_e { EX_RELAXED, EX_ACQUIRE, EX_RELEASE, EX_ACQ_REL } ex_order_t;
+typedef enum ex_op_e { EX_LOAD, EX_STORE, EX_XCHG, EX_ADD, EX_OR, EX_AND, EX_CAS, EX_CAS_WEAK,
+               EX_FENCE } ex_op_t;
+
+// Where a verb stands: the unit that a mutant changes.
+typedef struct ex_site_s {
+  const char* function;
+  int line;
+  uint8_t op, order;
+} ex_site_t;
+
+uint64_t ex_load(const volatile void* p, unsigned size, const ex_site_t* site);
+void ex_store(volatile void* p, unsigned size, uint64_t value, const ex_site_t* site);
+uint64_t ex_rmw(volatile void* p, unsigned size, uint64_t value, const ex_site_t* site);
+bool ex_cas(volatile void* p, unsigned size, uint64_t* expected, uint64_t value,
+            const ex_site_t* site);
+void ex_fence(const ex_site_t* site);
+void ex_spin(void);
+uintptr_t ex_thread_id(void);
+void* ex_memset(void* p, int value, size_t size);
+void* ex_memcpy(void* to, const void* from, size_t size);
+
+#define mx_atomic(T) T
+#define ex_value_of(p) __typeof__(((void)0, *(p)))
+#define ex_site_(op, order)                                                \
+  __extension__({                                                          \
+    static const ex_site_t ex_site_here = {__func__, __LINE__, (op), (order)}; \
+    &ex_site_here;                                                         \
+  })
+#define ex_load_(p, order) \
+  ((ex_value_of(p))ex_load((p), sizeof(*(p)), ex_site_(EX_LOAD, order)))
+#define ex_store_(p, v, order) ex_store((p), sizeof(*(p)), (uint64_t)(v), ex_site_(EX_STORE, order))
+#define ex_rmw_(p, v, op, order) \
+  ((ex_value_of(p))ex_rmw((p), sizeof(*(p)), (uint64_t)(v), ex_site_(op, order)))
+#define ex_cas_(p, expected, desired, op)                                            \
+  __extension__({                                                                    \
+    uint64_t ex_was = (uint64_t)*(expected);                                         \
+    const bool ex_done =                                                             \
+        ex_cas((p), sizeof(*(p)), &ex_was, (uint64_t)(desired), ex_site_(op, EX_ACQ_REL)); \
+    if (!ex_done) *(expected) = (__typeof__(*(expected)))ex_was;                     \
+    ex_done;                                                                         \
+  })
+
+#define mx_load_relaxed(p) ex_load_(p, EX_RELAXED)
+#define mx_load_acquire(p) ex_load_(p, EX_ACQUIRE)
+#define mx_store_relaxed(p, v) ex_store_(p, v, EX_RELAXED)
+#define mx_store_release(p, v) ex_store_(p, v, EX_RELEASE)
+#define mx_exchange_acq_rel(p, v) ex_rmw_(p, v, EX_XCHG, EX_ACQ_REL)
+#define mx_exchange_relaxed(p, v) ex_rmw_(p, v, EX_XCHG, EX_RELAXED)
+#define mx_cas_weak_acq_rel(p, expected, desired) ex_cas_(p, expected, desired, EX_CAS_WEAK)
+#define mx_cas_strong_acq_rel(p, expected, desired) ex_cas_(p, expected, desired, EX_CAS)
+#define mx_add_relaxed(p, v) ex_rmw_(p, v, EX_ADD, EX_RELAXED)
+#define mx_add_acq_rel(p, v) ex_rmw_(p, v, EX_ADD, EX_ACQ_REL)
+#define mx_or_acq_rel(p, v) ex_rmw_(p, v, EX_OR, EX_ACQ_REL)
+#define mx_and_acq_rel(p, v) ex_rmw_(p, v, EX_AND, EX_ACQ_REL)
+#define mx_fence_seq_cst() ex_fence(ex_site_(EX_FENCE, EX_ACQ_REL))
+#define mx_spin_hint() ex_spin()
+
+// The identity of the thread is the explored one's.
+#define mx_thread_id() ex_thread_id()
+#define mx_thread_is(id) ((id) == ex_thread_id())
+
+// Plain fills and copies that a compiler's instrumentation would leave to libc.
+#define memset(p, value, size) ex_memset((p), (value), (size))
+#define memcpy(to, from, size) ex_memcpy((to), (from), (size))
+
+#endif

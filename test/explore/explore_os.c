@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Owns the ground floor (src/os/os.h) of the explored library: memory from a fixed pool, a clock
+// that stands until a scenario moves it, and purging that really clears, as a plain write that
+// races with anybody who uses the memory.
+#include <stdlib.h>
+
+#include "../../src/base/config.h"
+#include "../../src/os/os.h"
+#include "explore.h"
+#include "world.h"
+
+#define POOL_SIZE (16 * MX_MIB)
+static uint8_t pool[POOL_SIZE] __attribute__((aligned(65536)));
+static size_t pool_used;
+bool world_may_map;
+uint64_t world_clock = 1000;
+
+void mx_os_init(void) {
+  mx_facts.os_page = 4096;
+  mx_facts.large_page = 0;
+  mx_facts.va_bits = 30;  // the page map folds addresses; the pool has no two that meet
+  mx_facts.cpus = 2;
+  mx_facts.numa_nodes = 1;
+  mx_facts.overcommits = true;
+}
+
+// For what setup needs; explored threads get more only where the scenario says so.
+void* mx_os_map(void* hint, size_t size, bool commit) {
+  (void)hint;
+  (void)commit;
+  size = mx_align_up(size, MX_SLICE_SIZE);
+  if (size > MX_MIB || (ex_self() != 0 && !world_may_map)) return NULL;
+  const size_t at = mx_add_relaxed(&pool_used, size);
+  if (at + size > POOL_SIZE) ex_fail("the pool of the explored OS is too small");
+  return pool + at;
+}
+
+void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
+  (void)hint, (void)size, (void)page_size, (void)numa_node;
+  return NULL;
+}
+void mx_os_unmap(void* p, size_t size) { (void)p, (void)size; }
+bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
+bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
+
+bool mx_os_purge(void* p, size_t size) {
+  // The first words of each slice are what scenarios write to.
+  for (size_t at = 0; at < size; at += MX_SLICE_SIZE) {
+    volatile uint64_t* words = (volatile uint64_t*)(void*)((uint8_t*)p + at);
+    words[0] = 0;
+    words[1] = 0;
+  }
+  return true;
+}
+
+bool mx_os_reset(void* p, size_t size) { return mx_os_purge(p, size); }
+bool mx_os_populate(void* p, size_t size) { return p != NULL && size > 0; }
+bool mx_os_move(void* from, void* to, size_t size) {
+  (void)from, (void)to, (void)size;
+  return false;
+}
+bool mx_os_protect_readable(void* p, size_t size) { return p != NULL && size > 0; }
+bool mx_os_protect(void* p, size_t size, bool accessible) {
+  (void)accessible;
+  return p != NULL && size > 0;
+}
+void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
+void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
+void mx_os_name_range(void* p, size_t size, const char* name) { (void)p, (void)size, (void)name; }
+void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
+uint64_t mx_os_clock_msecs(void) { return world_clock; }
+unsigned mx_os_numa_count(void) { return 1; }
+unsigned mx_os_numa_node(void) { return 0; }
+bool mx_os_random(void* buf, size_t size) {
+  memset(buf, 0x5a, size);
+  return true;
+}
+char** mx_os_environ(void) { return NULL; }
+long mx_os_read_file(const char* path, char* buf, size_t size) {
+  (void)path, (void)buf, (void)size;
+  return -1;
+}
+void mx_os_write_stderr(const char* text, size_t length) { (void)text, (void)length; }
+void mx_os_yield(void) { ex_spin(); }
+void mx_os_abort(void) { abort(); }
+void mx_os_thread_setup(void (*at_exit)(void* value)) { (void)at_exit; }
+void mx_os_thread_arm(void* value) { (void)value; }

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+// Owns the scenarios: small programs of 2 or 3 threads over the library's own source.
+#include "world.h"
+
+static void* block[16];  // of what setup allocated
+static int owner[16];    // who marked it
+static size_t blocks;
+static int flag;  // an atomic word, for scenarios where one thread waits for another
+
+static void setup_block(size_t size) {
+  block[blocks] = world_alloc(size);
+  blocks++;
+}
+
+// Thread `t` allocates n blocks; the marks are its own.
+static void blocks_of(int t, size_t n, size_t size) {
+  ex_become(t);
+  for (size_t i = 0; i < n; i++) {
+    owner[blocks] = t;
+    setup_block(size);
+  }
+  ex_become(0);
+}
+
+static void free_of_setup(size_t i) {
+  world_free(block[i], owner[i]);
+  block[i] = NULL;
+}
+
+static void allocs_and_keeps(size_t i) {
+  owner[i] = ex_self();
+  block[i] = world_alloc(WORLD_BLOCK);
+}
+
+static void audit(void) { world_audit(block, owner, 16); }
+
+static void allocs_and_frees(void) {
+  void* p = world_alloc(WORLD_BLOCK);
+  world_free(p, ex_self());
+}
+
+// ---- the lock ------------------------------------------------------------------------------------
+
+static mx_lock_t lock;
+static int guarded;
+
+static void lock_setup(void) {}
+static void lock_thread(void) {
+  mx_lock_acquire(&lock);
+  guarded++;
+  mx_lock_release(&lock);
+}
+static void lock_check(void) { ex_check(guarded == 3); }
+
+// ---- bitmaps -------------------------------------------------------------------------------------
+
+static mx_bits_t bits[2];
+static int inside[128];
+
+static void bits_setup(void) { mx_bits_set(bits, 56, 16); }
+
+static void bits_use(size_t first, size_t n) {
+  if (!mx_bits_try_claim(bits, first, n)) return;
+  for (size_t i = first; i < first + n; i++) inside[i] = ex_self();  // races unless it is ours
+  for (size_t i = first; i < first + n; i++) ex_check(inside[i] == ex_self());
+  ex_check(mx_bits_set(bits, first, n) == n);
+}
+static void bits_across(void) { bits_use(62, 4); }
+static void bits_low(void) { bits_use(60, 3); }
+static void bits_high(void) { bits_use(64, 3); }
+static void bits_check(void) { ex_check(mx_bits_count(bits, 0, 128) == 16); }
+
+// ---- remote frees while the owner works ----------------------------------------------------------
+
+static void remote_setup(void) {
+  world_start(WORLD_SLICES);
+  blocks_of(1, 4, WORLD_BLOCK);
+}
+static void remote_owner(void) {
+  allocs_and_keeps(4);
+  free_of_setup(3);
+  allocs_and_keeps(5);
+}
+static void frees_0_1(void) {
+  free_of_setup(0);
+  free_of_setup(1);
+}
+static void frees_0(void) { free_of_setup(0); }
+static void frees_1(void) { free_of_setup(1); }
+static void frees_2(void) { free_of_setup(2); }
+
+// ---- a full page changes hands -------------------------------------------------------------------
+
+static void full_setup(void) {
+  world_start(WORLD_SLICES);
+  blocks_of(1, WORLD_PAGE_BLOCKS, WORLD_BLOCK);
+}
+static void allocs_8(void) { allocs_and_keeps(8); }
+static void full_last_two_setup(void) {
+  full_setup();
+  for (size_t i = 2; i < WORLD_PAGE_BLOCKS; i++) free_of_setup(i);
+}
+// The page is made full and abandoned in setup: who frees first owns it.
+static void full_abandoned_setup(void) {
+  world_start(WORLD_SLICES);
+  blocks_of(1, WORLD_PAGE_BLOCKS + 1, WORLD_BLOCK);
+}
+
+// ---- a thread ends -------------------------------------------------------------------------------
+
+static void end_setup(void) {
+  world_start(WORLD_SLICES);
+  blocks_of(1, 3, WORLD_BLOCK);
+}
+static void ends(void) { world_end_thread(); }
+static void allocs_9(void) { allocs_and_keeps(9); }
+static void allocs_9_ends(void) {
+  allocs_and_keeps(9);
+  world_end_thread();
+}
+
+// ---- an abandoned page is wanted by several ------------------------------------------------------
+
+static void reclaim_setup(void) {
+  end_setup();
+  ex_become(1);
+  world_end_thread();
+  ex_become(0);
+}
+static void allocs_10(void) { allocs_and_keeps(10); }
+
+// ---- a bit that is set late, and who has the slice then ------------------------------------------
+
+#define HUGE_SIZE (600 * (size_t)1024)  // 10 slices, so that it needs the abandoned page's slice
+
+static void late_setup(void) {
+  world_start(10);
+  blocks_of(1, 1, WORLD_BLOCK);
+}
+static void late_frees_then_huge(void) {
+  free_of_setup(0);
+  uint64_t* p = (uint64_t*)mx_alloc(HUGE_SIZE);
+  if (p == NULL) return;
+  p[0] = 7;
+  ex_check(mx_usable_size(p) >= HUGE_SIZE);
+  mx_free(p);  // an error here is one that it is reported twice
+}
+static void allocs_if_there_is_room(void) {
+  void* p = mx_alloc(WORLD_BLOCK);
+  if (p != NULL) mx_free(p);
+}
+
+// ---- huge blocks: freed by anybody, once ---------------------------------------------------------
+
+static int refused;
+
+static void count_message(mx_level_t level, int code, const char* format, ...) {
+  (void)format;
+  if (level == MX_ERROR && code == 11) mx_add_relaxed(&refused, 1);
+}
+static void twice_setup(void) {
+  world_start(16);
+  block[0] = mx_alloc(HUGE_SIZE);
+  mx_hooks.message = count_message;
+}
+static void twice_free(void) {
+  mx_page_t* page = mx_pagemap_get(block[0]);
+  if (!mx_pagemap_is_none(page)) mx_huge_free(page);
+  else mx_add_relaxed(&refused, 1);
+}
+static void twice_check(void) {
+  ex_check(mx_load_relaxed(&refused) == 1);
+  ex_check(mx_load_relaxed(&mx_subproc_main.arenas.in_use) == 0);
+}
+
+// ---- slices --------------------------------------------------------------------------------------
+
+static bool take(size_t count, mx_slices_t* out) {
+  const mx_slices_request_t request = {count, 1, NULL, -1};
+  return mx_slices_alloc(&mx_subproc_main.arenas, &request, out);
+}
+static void write_all(const mx_slices_t* s) {
+  for (size_t i = 0; i < s->count; i++) {
+    uint64_t* words = (uint64_t*)(void*)(s->start + i * MX_SLICE_SIZE);
+    if (s->is_zero) ex_check(words[0] == 0 && words[1] == 0);
+    words[0] = words[1] = (uint64_t)ex_self();
+  }
+  for (size_t i = 0; i < s->count; i++) {
+    ex_check(*(uint64_t*)(void*)(s->start + i * MX_SLICE_SIZE) == (uint64_t)ex_self());
+  }
+}
+static void use_slices(size_t count) {
+  mx_slices_t s;
+  if (!take(count, &s)) return;
+  write_all(&s);
+  mx_slices_free(&mx_subproc_main.arenas, s.arena, s.index, s.count);
+}
+static mx_slices_t taken;
+static void slices_setup(void) {
+  world_start(68);
+  ex_check(take(61, &taken));  // what is left lies across a word's end
+}
+static void slices_2(void) { use_slices(2); }
+static void slices_4(void) { use_slices(4); }
+static void slices_extend(void) {
+  mx_slices_t s;
+  bool is_zero;
+  if (!take(1, &s)) return;
+  if (mx_slices_extend(&mx_subproc_main.arenas, s.arena, s.index + 1, 2, &is_zero)) {
+    s.count = 3;
+    s.is_zero = s.is_zero && is_zero;
+  }
+  write_all(&s);
+  mx_slices_free(&mx_subproc_main.arenas, s.arena, s.index, s.count);
+}
+static void slices_check(void) {
+  mx_slices_free(&mx_subproc_main.arenas, taken.arena, taken.index, taken.count);
+  audit();
+}
+
+// ---- purging -------------------------------------------------------------------------------------
+
+static void purge_setup(void) {
+  world_start(4);
+  ex_check(take(2, &taken));
+}
+static void purge_free(void) {
+  mx_slices_free(&mx_subproc_main.arenas, taken.arena, taken.index, taken.count);
+}
+static void purge_force(void) { mx_arenas_purge(&mx_subproc_main.arenas, true); }
+// Slices that wait are sure to be purged some time: there is an appointment.
+static void purge_check(void) {
+  mx_arenas_t* arenas = &mx_subproc_main.arenas;
+  if (mx_load_relaxed(&arenas->waiting) > 0) ex_check(mx_load_relaxed(&arenas->purge_at) != 0);
+  audit();
+}
+static void purge_waiting_setup(void) {
+  purge_setup();
+  purge_free();
+}
+
+// ---- threads that start and end ------------------------------------------------------------------
+
+static void records_setup(void) {
+  world_start(WORLD_SLICES);
+  blocks_of(1, 1, WORLD_BLOCK);
+  blocks_of(2, 1, WORLD_BLOCK);
+}
+static void ends_and_starts(void) {
+  world_end_thread();
+  allocs_and_frees();
+}
+static void starts(void) { allocs_and_frees(); }
+
+// Thread 2 begins when thread 1 has ended, and has its identity, as threads of a pool of stacks do.
+static void identity_setup(void) {
+  end_setup();
+  ex_set_identity(2, (uintptr_t)2 << 12);
+}
+static void identity_first(void) {
+  world_end_thread();
+  mx_store_release(&flag, 1);
+}
+static void identity_second(void) {
+  while (mx_load_acquire(&flag) == 0) mx_spin_hint();
+  mx_free(block[0]);
+  block[0] = NULL;
+  void* p = mx_alloc(WORLD_BLOCK);
+  ex_check(p != NULL);
+  mx_free(p);
+}
+
+// ---- arenas --------------------------------------------------------------------------------------
+
+static uint8_t more_memory[2][2 * MX_SLICE_SIZE] __attribute__((aligned(65536)));
+static mx_arena_t* added[2];
+
+static void arena_setup(void) {
+  world_start(1);
+  ex_check(take(1, &taken));
+  world_may_map = true;
+}
+static void arena_add(int i) {
+  const mx_arena_config_t config = {more_memory[i], sizeof(more_memory[i]), true, false, true,
+                                    false, false, -1, NULL, NULL};
+  added[i] = mx_arena_add(&mx_subproc_main.arenas, &config);
+}
+static void arena_add_0(void) { arena_add(0); }
+static void arena_add_1(void) { arena_add(1); }
+static void arena_use(void) { use_slices(2); }
+static void arena_check(void) {
+  ex_check(added[0] != NULL && added[1] != NULL);
+  ex_check(mx_load_relaxed(&mx_subproc_main.arenas.count) >= 3);
+  ex_check(mx_arena_of(&mx_subproc_main.arenas, more_memory[0]) == added[0]);
+  ex_check(mx_arena_of(&mx_subproc_main.arenas, more_memory[1]) == added[1]);
+}
+
+const ex_scenario_t ex_scenarios[] = {
+    {"lock", lock_setup, {lock_thread, lock_thread, lock_thread}, lock_check, 3, 2},
+    {"bits", bits_setup, {bits_across, bits_low, bits_high}, bits_check, 3, 2},
+    {"slices", slices_setup, {slices_2, slices_4, NULL}, slices_check, 2, 1},
+    {"slices-extend", slices_setup, {slices_extend, slices_2, NULL}, slices_check, 2, 1},
+    {"purge", purge_setup, {purge_free, purge_force, NULL}, purge_check, 3, 3},
+    {"purge-waiting", purge_waiting_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},
+    {"remote-free", remote_setup, {remote_owner, frees_0_1, frees_2}, audit, 2, 1},
+    {"full", full_setup, {allocs_8, frees_0, frees_1}, audit, 2, 1},
+    {"full-abandoned", full_abandoned_setup, {NULL, frees_0_1, frees_2}, audit, 2, 1},
+    {"last-blocks", full_last_two_setup, {ends, frees_0, frees_1}, audit, 2, 1},
+    {"thread-end", end_setup, {ends, frees_0, allocs_9}, audit, 2, 1},
+    {"reclaim", reclaim_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
+    {"late-bit", late_setup, {ends, late_frees_then_huge, allocs_if_there_is_room}, audit, 2, 1},
+    {"huge-twice", twice_setup, {NULL, twice_free, twice_free}, twice_check, 3, 2},
+    {"thread-records", records_setup, {ends_and_starts, ends, starts}, audit, 2, 1},
+    {"same-identity", identity_setup, {identity_first, identity_second, frees_1}, audit, 2, 1},
+    {"arena-add", arena_setup, {arena_add_0, arena_add_1, arena_use}, arena_check, 2, 1},
+    {NULL, NULL, {NULL, NULL, NULL}, NULL, 0, 0},
+};
