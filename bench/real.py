@@ -183,8 +183,12 @@ class RedisDriver:
         self.requests, self.socket = requests, socket
 
     def client(self, tool, *arguments):
-        done = subprocess.run([tool, "-s", self.socket, *map(str, arguments)],
-                              capture_output=True, text=True, check=False, timeout=120)
+        """What the client printed; nothing when it failed or hung."""
+        try:
+            done = subprocess.run([tool, "-s", self.socket, *map(str, arguments)],
+                                  capture_output=True, text=True, check=False, timeout=60)
+        except subprocess.TimeoutExpired:
+            return ""
         return done.stdout.strip() if done.returncode == 0 else ""
 
     def __call__(self):
@@ -195,9 +199,11 @@ class RedisDriver:
             time.sleep(0.02)
         load = ["-q", "-n", self.requests, "-r", 10000, "-P", 16, "-c", 20]
         began = time.monotonic()
-        self.client("redis-benchmark", *load, "lpush", "list:__rand_int__",
-                    *(f"element-{n}" for n in range(10)))
-        self.client("redis-benchmark", *load, "lrange", "list:__rand_int__", 0, 9)
+        pushed = self.client("redis-benchmark", *load, "lpush", "list:__rand_int__",
+                             *(f"element-{n}" for n in range(10)))
+        read = pushed and self.client("redis-benchmark", *load, "lrange", "list:__rand_int__", 0, 9)
+        if not read:
+            return {"failed": "the server failed under load"}
         wall = time.monotonic() - began
         total = self.client("redis-cli", "eval", "local n = 0; for _, k in ipairs(redis.call("
                             "'keys', '*')) do n = n + redis.call('llen', k) end; return n", 0)
