@@ -104,14 +104,14 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices) {
   const size_t least = slices * MX_SLICE_SIZE;
   for (size_t size = reserve_size(arenas, least); size >= least; size /= 2) {
     size = mx_align_up(size, MX_SLICE_SIZE);
-    void* p = mx_vmem_map(size, MX_SLICE_SIZE, mx_facts.overcommits);
+    void* p = mx_vmem_map(size, MX_SLICE_SIZE, false);
     if (p != NULL) {
-      if (mx_option(allow_thp) == 0) mx_os_advise_large(p, size, false);
-      mx_arena_config_t config = {p,  size, mx_facts.overcommits, false, true, false, true,
-                                  -1, NULL, NULL};
+      const size_t writable = mx_vmem_writable_from(p);
+      if (writable == 0 && mx_option(allow_thp) == 0) mx_os_advise_large(p, size, false);
+      mx_arena_config_t config = {p, size, false, false, true, false, true, -1, NULL, NULL};
       mx_arena_t* arena = mx_arena_add(arenas, &config);
       if (arena != NULL) {
-        mx_os_name_range(p, size, "mimalloc");
+        if (writable > 0) mx_bits_set(arena->committed, 0, mx_min(writable, size) / MX_SLICE_SIZE);
         return arena;
       }
       mx_vmem_unmap(p, size, 0);

@@ -4,6 +4,7 @@
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
+#include "../os/os.h"
 #include "arena.h"
 
 // Runs of at most this many slices are looked for among dirty slices first.
@@ -13,8 +14,16 @@ static uint8_t* slice_start(const mx_arena_t* arena, size_t index) {
   return arena->start + index * MX_SLICE_SIZE;
 }
 
+// The OS commits many slices at a time, of which those that are never used cost nothing.
+#define COMMIT_SLICES ((size_t)1024)
+
 static bool commit_range(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
   if (mx_bits_count(arena->committed, index, count) == count) return true;
+  if (arena->commit_fn == NULL && arena->mapping != NULL && mx_os_overcommits()) {
+    const size_t end = mx_align_up(index + count, COMMIT_SLICES);
+    index = mx_align_down(index, COMMIT_SLICES);
+    count = mx_min(end, arena->slices) - index;
+  }
   void* start = slice_start(arena, index);
   const size_t size = count * MX_SLICE_SIZE;
   bool zeroed = false;

@@ -11,7 +11,6 @@ typedef struct mx_facts_s {
   unsigned va_bits;     // usable bits of an address
   unsigned cpus;        // processors that this process may use
   unsigned numa_nodes;  // at least 1
-  bool overcommits;     // reserved read-write memory costs nothing until it is touched
 } mx_facts_t;
 
 extern mx_facts_t mx_facts;

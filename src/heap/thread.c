@@ -39,6 +39,7 @@ bool mx_heap_start(void) {
     main_heap->subproc = &mx_subproc_main;
     main_heap->numa_node = -1;
     mx_subproc_main.heaps = main_heap;
+    mx_vmem_reserve_first(mx_pagemap_reserve_size(), MX_ARENA_RESERVE);
     const bool ok = mx_pagemap_init();
     mx_store_release(&start_state, ok ? STARTED : FAILED);
   }

@@ -5,7 +5,8 @@
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
-#include "../os/os.h"
+#include "bitmap.h"
+#include "vmem.h"
 
 // Serves until the table exists: one entry, zero, so every address has the zero record.
 static mx_aligned(128) mx_pagemap_table_t boot_table;
@@ -14,27 +15,30 @@ mx_pagemap_table_t* mx_pagemap_table = &boot_table;
 uintptr_t mx_pagemap_mask;
 
 static bool is_window;
-static bool commits_on_demand;
 
 // Windows hold all memory of a process whose address space is too limited for the whole table.
 #define WINDOW_BITS_LARGE 34
 #define WINDOW_BITS_SMALL 30
 
-static bool try_reserve(unsigned bits) {
+// The table is readable everywhere and becomes writable in chunks, as addresses come into use: what
+// is only read costs nothing, under any policy of the OS.
+#define CHUNK_SIZE (2 * MX_MIB)
+#define CHUNKS_MAX 16384  // of the table for 48 bits
+
+static mx_bits_t writable[CHUNKS_MAX / MX_WORD_BITS];
+
+static size_t table_size(unsigned bits) {
   const size_t entries = (size_t)1 << (bits - MX_SLICE_SHIFT);
-  const size_t size = mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), mx_facts.os_page);
-  const bool small = (size <= MX_MIB);
-  uint8_t* table = (uint8_t*)mx_os_map(NULL, size, mx_facts.overcommits || small);
+  return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), mx_facts.os_page);
+}
+
+size_t mx_pagemap_reserve_size(void) { return table_size(mx_facts.va_bits); }
+
+static bool try_reserve(unsigned bits) {
+  void* table = mx_vmem_map(table_size(bits), mx_facts.os_page, false);
   if (table == NULL) return false;
-  commits_on_demand = !mx_facts.overcommits && !small;
-  if (commits_on_demand && !mx_os_protect_readable(table, size)) {
-    mx_os_unmap(table, size);
-    return false;
-  }
-  // Large pages would make the few touched entries cost megabytes.
-  if (!small) mx_os_advise_large(table, size, false);
-  mx_pagemap_table = (mx_pagemap_table_t*)(void*)table;
-  mx_pagemap_mask = entries - 1;
+  mx_pagemap_table = (mx_pagemap_table_t*)table;
+  mx_pagemap_mask = ((uintptr_t)1 << (bits - MX_SLICE_SHIFT)) - 1;
   return true;
 }
 
@@ -51,17 +55,30 @@ bool mx_pagemap_init(void) {
 
 bool mx_pagemap_is_window(void) { return is_window; }
 
-static bool ensure_committed(const void* first, const void* last) {
-  if (!commits_on_demand) return true;
-  const uintptr_t from = mx_align_down((uintptr_t)mx_pagemap_entry(first), mx_facts.os_page);
-  const uintptr_t to = mx_align_up((uintptr_t)(mx_pagemap_entry(last) + 1), mx_facts.os_page);
-  return mx_os_commit((void*)from, to - from);
+static bool make_writable(size_t chunk) {
+  const size_t size = table_size((unsigned)mx_bit_high(mx_pagemap_mask + 1) + MX_SLICE_SHIFT);
+  const size_t from = chunk * CHUNK_SIZE;
+  if (!mx_vmem_commit((uint8_t*)mx_pagemap_table + from, mx_min(CHUNK_SIZE, size - from))) {
+    return false;
+  }
+  mx_bits_set(writable, chunk, 1);
+  return true;
+}
+
+static bool ensure_writable(const void* first, const void* last) {
+  const uintptr_t base = (uintptr_t)mx_pagemap_table;
+  const uintptr_t a = (uintptr_t)mx_pagemap_entry(first) - base;
+  const uintptr_t b = (uintptr_t)mx_pagemap_entry(last) - base + sizeof(intptr_t) - 1;
+  for (size_t chunk = a / CHUNK_SIZE; chunk <= b / CHUNK_SIZE; chunk++) {
+    if (!mx_bits_test(writable, chunk) && !make_writable(chunk)) return false;
+  }
+  return true;
 }
 
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   const uint8_t* slice = (const uint8_t*)start;
   const intptr_t value = (page == NULL ? 0 : (intptr_t)((uint8_t*)page - (uint8_t*)mx_pagemap_table));
-  if (page != NULL && !ensure_committed(slice, slice + (count - 1) * MX_SLICE_SIZE)) return false;
+  if (page != NULL && !ensure_writable(slice, slice + (count - 1) * MX_SLICE_SIZE)) return false;
   for (size_t i = 0; i < count; i++) {
     mx_store_relaxed(mx_pagemap_entry(slice + i * MX_SLICE_SIZE), value);
   }

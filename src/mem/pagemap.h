@@ -37,6 +37,8 @@ extern mx_hidden mx_pagemap_table_t* mx_pagemap_table;
 extern mx_hidden uintptr_t mx_pagemap_mask;  // entries - 1
 // Reserves the table; false when not even the smallest window is to be had.
 bool mx_pagemap_init(void);
+// Bytes that the whole table takes.
+size_t mx_pagemap_reserve_size(void);
 // Points the `count` slices from `start` at a page record; NULL clears them. False: out of memory.
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page);
 bool mx_pagemap_is_window(void);

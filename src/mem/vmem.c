@@ -9,8 +9,68 @@
 
 mx_counters_t mx_process_counters;
 
+// ---- the first reservation ---------------------------------------------------------------------
+
+// At start one mapping holds the page map, metadata and the first arena: a program that uses
+// little makes four system calls for all of them. [next, writable) is writable, the rest is not.
+static struct {
+  mx_lock_t lock;
+  uint8_t* rest;      // not yet given out: uncommitted memory from here to `end`
+  uint8_t* end;
+  uint8_t* meta;      // committed memory from here to `meta_end`
+  uint8_t* meta_end;
+  uint8_t* writable;  // the end of what follows meta_end and is writable, too
+} first;
+
+// What is writable from the start: metadata, and a first piece of the arena behind it.
+#define FIRST_META (4 * MX_MIB)
+#define FIRST_WRITABLE (64 * MX_MIB)
+
+void mx_vmem_reserve_first(size_t table, size_t arena) {
+  const size_t size = table + FIRST_META + arena + MX_SLICE_SIZE;
+  uint8_t* p = (uint8_t*)mx_os_map(NULL, size, false);
+  if (p == NULL) return;
+  // Large pages would make the few touched entries of the page map cost megabytes.
+  mx_os_advise_large(p, size, false);
+  const size_t writable = FIRST_META + mx_min(arena, FIRST_WRITABLE);
+  if (!mx_os_commit(p + table, writable)) {
+    mx_os_unmap(p, size);
+    return;
+  }
+  first.rest = p;
+  first.meta = p + table;
+  first.meta_end = first.meta + FIRST_META;
+  first.writable = first.meta + writable;
+  first.end = p + size;
+}
+
+static void* take_first(size_t size, size_t align, bool commit) {
+  uint8_t** from = (commit ? &first.meta : &first.rest);
+  mx_lock_acquire(&first.lock);
+  // The page map comes first, up to the metadata; what is asked for after it lies behind that.
+  if (!commit && *from != NULL && *from < first.meta_end && *from + size > first.meta) {
+    *from = first.meta_end;
+  }
+  uint8_t* const end = (commit ? first.meta_end : first.end);
+  uint8_t* p = (*from == NULL ? NULL : (uint8_t*)mx_align_up((uintptr_t)*from, align));
+  if (p == NULL || p > end || (size_t)(end - p) < size) p = NULL;
+  else *from = p + size;
+  mx_lock_release(&first.lock);
+  return p;
+}
+
+size_t mx_vmem_writable_from(const void* p) {
+  const uint8_t* const at = (const uint8_t*)p;
+  return at >= first.meta_end && at < first.writable ? (size_t)(first.writable - at) : 0;
+}
+
 void* mx_vmem_map(size_t size, size_t align, bool commit) {
   mx_counters_t* c = &mx_process_counters;
+  void* early = take_first(size, align, commit);
+  if (early != NULL) {
+    mx_count_add(&c->reserved, (int64_t)size);
+    return early;
+  }
   mx_counter_add(&c->mmap_calls, 1);
   uint8_t* p = (uint8_t*)mx_os_map(NULL, size, commit);
   if (p != NULL && !mx_is_aligned(p, align)) {
@@ -52,7 +112,7 @@ bool mx_vmem_purge(void* p, size_t size, bool* needs_commit) {
     return false;
   }
   mx_counter_add(&c->purge_calls, 1);
-  if (!mx_facts.overcommits) {
+  if (!mx_os_overcommits()) {
     if (!mx_os_decommit(p, size)) return false;
     *needs_commit = true;
   } else if (!mx_os_purge(p, size)) {
@@ -101,4 +161,7 @@ void* mx_meta_alloc(size_t size) {
   return fresh;
 }
 
-void mx_meta_after_fork(void) { mx_lock_reset(&meta.lock); }
+void mx_meta_after_fork(void) {
+  mx_lock_reset(&meta.lock);
+  mx_lock_reset(&first.lock);
+}

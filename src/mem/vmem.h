@@ -11,6 +11,11 @@ MX_BEGIN_DECLS
 // Counters of the whole process: OS memory is shared by all sub-processes.
 extern mx_counters_t mx_process_counters;
 
+// Reserves, in one call to the OS, what the next calls of map will ask for: a page map of `table`
+// bytes, metadata, an arena. Whatever does not fit is mapped on its own. Called once at start.
+void mx_vmem_reserve_first(size_t table, size_t arena);
+// How many bytes from p on are writable without a commit, since the first reservation.
+size_t mx_vmem_writable_from(const void* p);
 // Maps `size` bytes aligned to `align` (a power of two); NULL when refused. Sizes are rounded up
 // to OS pages by the caller, who also counts what becomes committed: memory in use or dirty, not
 // address space that merely could be touched.

@@ -60,16 +60,22 @@ void mx_os_init(void) {
 #endif
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
-  // Mode 2 counts every writable page against a limit, so there memory is committed in pieces.
-  char text[8];
-  const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
-  mx_facts.overcommits = (n <= 0 || text[0] != '2');
+}
+
+bool mx_os_overcommits(void) {
+  static mx_atomic(int) known;  // 1: yes, 2: no
+  if (mx_load_relaxed(&known) == 0) {
+    char text[8];
+    const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+    mx_store_relaxed(&known, n > 0 && text[0] == '2' ? 2 : 1);
+  }
+  return mx_load_relaxed(&known) == 1;
 }
 
 // ---- address space -----------------------------------------------------------------------------
 
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_NONE);
+  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
   const long r = mx_syscall_mmap(hint, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   return mx_syscall_failed(r) ? NULL : (void*)r;
 }
@@ -123,8 +129,6 @@ bool mx_os_move(void* from, void* to, size_t size) {
   return r == (long)to;
 }
 
-bool mx_os_protect_readable(void* p, size_t size) { return set_access(p, size, PROT_READ); }
-
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   return set_access(p, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
@@ -137,10 +141,6 @@ void mx_os_advise_numa(void* p, size_t size, int node) {
   if (node < 0 || node >= (int)(8 * sizeof(unsigned long))) return;
   const unsigned long mask = 1UL << node;
   mx_syscall6(SYS_mbind, (long)p, (long)size, MX_MPOL_PREFERRED, (long)&mask, 8 * sizeof(mask), 0);
-}
-
-void mx_os_name_range(void* p, size_t size, const char* name) {
-  mx_syscall6(SYS_prctl, PR_SET_VMA, 0, (long)p, (long)size, (long)name, 0);
 }
 
 // ---- process and machine -----------------------------------------------------------------------

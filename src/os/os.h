@@ -19,7 +19,8 @@ void mx_os_init(void);
 
 // ---- address space -----------------------------------------------------------------------------
 // Maps fresh zeroed memory near `hint` (NULL: anywhere). Committed memory is readable and
-// writable; uncommitted memory must not be touched. NULL when the OS refuses.
+// writable; uncommitted memory costs nothing but addresses and reads as zero where the OS can do
+// that. NULL when the OS refuses.
 void* mx_os_map(void* hint, size_t size, bool commit);
 // Like map with commit, of large (2 MiB) or huge (1 GiB) OS pages on a NUMA node (-1: any).
 // `size` and the result are multiples of page_size. NULL when there are none.
@@ -41,16 +42,12 @@ bool mx_os_populate(void* p, size_t size);
 // Moves the contents of `size` bytes from one usable range to another, page tables only. The
 // source then reads as zero and stays usable. False: nothing moved.
 bool mx_os_move(void* from, void* to, size_t size);
-// Makes an uncommitted range readable (as zero) though not writable.
-bool mx_os_protect_readable(void* p, size_t size);
 // Makes a range inaccessible and accessible again, keeping its contents.
 bool mx_os_protect(void* p, size_t size, bool accessible);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
-// Names a range for tools that show mappings. A hint.
-void mx_os_name_range(void* p, size_t size, const char* name);
 
 // ---- process and machine -----------------------------------------------------------------------
 typedef struct mx_process_info_s {
@@ -60,6 +57,9 @@ typedef struct mx_process_info_s {
 } mx_process_info_t;
 
 void mx_os_process_info(mx_process_info_t* info);
+// Whether writable memory costs nothing until it is touched. Asked for when memory is first
+// given back, not at start.
+bool mx_os_overcommits(void);
 // A monotonic clock in milliseconds; cheap, may be coarse.
 uint64_t mx_os_clock_msecs(void);
 unsigned mx_os_numa_count(void);
