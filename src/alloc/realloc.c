@@ -55,7 +55,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   }
   const bool aligned = (align <= MX_ALIGN || mx_is_aligned((uint8_t*)p + offset, align));
   mx_page_t* const page = mx_pagemap_get(p);
-  const bool same_heap = (theap->heap == page->heap || theap->heap == NULL);
+  const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
   if (aligned && same_heap) {
     if (size <= usable && size >= usable / 2 && size > 0 && !MX_PADDING) return p;
     if (mx_page_is_huge(page)) {

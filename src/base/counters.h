@@ -48,6 +48,9 @@ MX_BEGIN_DECLS
 void mx_counters_add(mx_counters_t* to, mx_counters_t* from);
 // Moves what is past to `to`: `from` starts again with what is there now.
 void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from);
+// Adds all of `from` to `to` and leaves zeros, for an owner that ends while nobody else counts in
+// it; what is there now goes along, or is gone.
+void mx_counters_move(mx_counters_t* to, mx_counters_t* from, bool with_current);
 MX_END_DECLS
 
 mx_inline void mx_counter_add(mx_atomic(int64_t)* c, int64_t amount) { mx_add_relaxed(c, amount); }

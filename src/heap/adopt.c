@@ -5,17 +5,17 @@
 // a hint, set after the page was disowned and cleared by whoever finds it; what counts is the owned
 // bit of page->remote. A finder clears the bit first and then tries to claim, so a bit left behind
 // by a page that is gone costs one look. sub-process `listed` counts bits, so that the search is
-// skipped when there are none. Pages of other than main heaps are found in their heap's list.
-#include "../base/options.h"
+// skipped when there are none. Pages of other than main heaps are found in their heap's list; their
+// heap counts those that are worth a search.
+//
+// A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
+// the heap to be right looks again under its lock; for the others either value will do.
 #include "../mem/vmem.h"
 #include "../page/remote.h"
 #include "heap.h"
 
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
-
-// Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
-#define FREER_PAGES 1
 
 // ---- making and releasing ----------------------------------------------------------------------
 
@@ -32,41 +32,68 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
     return NULL;
   }
   mx_heap_link_page(heap, page);
-  mx_count_add(&heap->counters.pages, 1);
-  mx_count_add(&heap->counters.bin_pages[bin], 1);
   return page;
 }
 
-void mx_page_release(mx_page_t* page) {
-  mx_heap_t* const heap = page->heap;
-  mx_arenas_t* arenas = &heap->subproc->arenas;
-  mx_check(page->used == 0 && page->arena != NULL);
-  mx_heap_unlink_page(heap, page);
-  mx_count_add(&heap->counters.pages, -1);
-  mx_count_add(&heap->counters.bin_pages[page->bin], -1);
+void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
   mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);
+}
+
+void mx_page_release(mx_page_t* page) {
+  mx_check(page->used == 0 && page->arena != NULL);
+  mx_arenas_t* const arenas = &mx_heap_unlink_page(page)->arenas;
+  mx_page_drop(arenas, page);
   mx_arenas_purge_tick(arenas);
 }
 
-void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
-  if (mx_heap_is_main(heap)) return;
-  mx_lock_acquire(&heap->lock);
-  page->heap_next = heap->pages;
-  page->heap_prev = NULL;
-  if (heap->pages != NULL) heap->pages->heap_prev = page;
-  heap->pages = page;
-  mx_lock_release(&heap->lock);
+static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
+  if (mx_page_is_huge(page)) {
+    mx_count_add(&heap->counters.malloc_huge, change * (int64_t)page->block_size);
+    if (change > 0) mx_counter_add(&heap->counters.malloc_huge_count, change);
+  } else {
+    mx_count_add(&heap->counters.pages, change);
+    mx_count_add(&heap->counters.bin_pages[page->bin], change);
+  }
 }
 
-void mx_heap_unlink_page(mx_heap_t* heap, mx_page_t* page) {
-  if (mx_heap_is_main(heap)) return;
-  mx_lock_acquire(&heap->lock);
+void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
+  const bool has_list = !mx_heap_is_main(heap);
+  if (has_list) {
+    mx_lock_acquire(&heap->lock);
+    page->heap_next = heap->pages;
+    page->heap_prev = NULL;
+    if (heap->pages != NULL) heap->pages->heap_prev = page;
+    heap->pages = page;
+  }
+  count_page(heap, page, 1);
+  if (has_list) mx_lock_release(&heap->lock);
+}
+
+static void take_out(mx_heap_t* heap, mx_page_t* page) {
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;
   if (page->heap_next != NULL) page->heap_next->heap_prev = page->heap_prev;
-  mx_lock_release(&heap->lock);
+}
+
+mx_subproc_t* mx_heap_unlink_page(mx_page_t* page) {
+  for (;;) {
+    mx_heap_t* const heap = mx_page_heap(page);
+    mx_subproc_t* const subproc = heap->subproc;
+    if (mx_heap_is_main(heap)) {
+      count_page(heap, page, -1);
+      return subproc;
+    }
+    mx_lock_acquire(&heap->lock);
+    const bool is_right = (mx_page_heap(page) == heap);
+    if (is_right) {
+      take_out(heap, page);
+      count_page(heap, page, -1);
+    }
+    mx_lock_release(&heap->lock);
+    if (is_right) return subproc;
+  }
 }
 
 // ---- the list of abandoned pages ---------------------------------------------------------------
@@ -85,10 +112,12 @@ static void unlist(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t 
   mx_count_add(&subproc->main_heap.counters.pages_abandoned, -1);
 }
 
-static void own_again(mx_page_t* page) {
+void mx_page_own_again(mx_page_t* page) {
   if (page->is_listed == 0) return;
   page->is_listed = 0;
-  unlist(page->heap->subproc, page->arena, page->bin, page->slice_index);
+  mx_heap_t* const heap = mx_page_heap(page);
+  if (mx_heap_is_main(heap)) unlist(heap->subproc, page->arena, page->bin, page->slice_index);
+  else mx_add_relaxed(&heap->listed, (size_t)-1);
 }
 
 // ---- abandoning --------------------------------------------------------------------------------
@@ -101,35 +130,52 @@ bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
   return false;
 }
 
-void mx_page_abandon(mx_page_t* page) {
-  mx_heap_t* const heap = page->heap;
+// The page was disowned as one of a first-class heap. If that was deleted meanwhile, the page must
+// be listed in the main heap instead. The fence pairs with that in mx_heap_delete: either this code
+// sees the new heap, or the deleter sees the page disowned. The record may serve another page by
+// now, even one that is abandoned as well: then that is abandoned a second time, which does no harm.
+static bool was_moved(mx_page_t* page, const mx_heap_t* heap) {
+  mx_fence_seq_cst();
+  return mx_page_heap(page) != heap && mx_remote_try_claim(page);
+}
+
+// False: blocks were freed into it meanwhile, or its heap changed; it is still the caller's.
+static bool disown_listed(mx_page_t* page) {
+  mx_heap_t* const heap = mx_page_heap(page);
+  const bool is_main = mx_heap_is_main(heap);
   mx_subproc_t* const subproc = heap->subproc;
   mx_arena_t* const arena = page->arena;
   const size_t bin = page->bin, index = page->slice_index;
-  mx_store_relaxed(&page->owner, (uintptr_t)0);
-  for (;;) {
-    if (page->used == 0) {
-      mx_page_release(page);
-      return;
-    }
-    const bool lists = mx_heap_is_main(heap) && mx_page_has_free(page);
-    page->is_listed = lists;
-    if (mx_remote_disown(page)) {
-      if (lists) list(subproc, arena, bin, index);
-      return;
-    }
+  const bool lists = mx_page_has_free(page);
+  page->is_listed = lists;
+  if (!mx_remote_disown(page)) {
     page->is_listed = 0;
+    return false;
+  }
+  if (is_main) {
+    if (lists) list(subproc, arena, bin, index);
+    return true;
+  }
+  if (lists) mx_add_relaxed(&heap->listed, 1);
+  return !was_moved(page, heap);
+}
+
+void mx_page_abandon(mx_page_t* page) {
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  while (page->used > 0) {
+    if (disown_listed(page)) return;
     mx_page_collect(page);
   }
+  mx_page_release(page);
 }
 
 // ---- reclaiming --------------------------------------------------------------------------------
 
 // An owned page that was found by its bit: is it what the bit said? If not it goes back.
 static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin) {
-  own_again(page);
+  mx_page_own_again(page);
   mx_page_collect(page);
-  if (page->heap == heap && page->bin == bin && mx_page_has_free(page)) return true;
+  if (mx_page_heap(page) == heap && page->bin == bin && mx_page_has_free(page)) return true;
   mx_page_abandon(page);
   return false;
 }
@@ -147,6 +193,7 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin) {
 }
 
 static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
+  if (mx_load_relaxed(&heap->listed) == 0) return NULL;
   mx_page_t* found = NULL;
   mx_lock_acquire(&heap->lock);
   size_t tries = HEAP_SEARCH_MAX;
@@ -159,7 +206,7 @@ static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
     else while (!mx_remote_disown(p)) mx_page_collect(p);
   }
   mx_lock_release(&heap->lock);
-  if (found != NULL) own_again(found);
+  if (found != NULL) mx_page_own_again(found);
   return found;
 }
 
@@ -177,41 +224,4 @@ mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
   }
   if (page != NULL) mx_counter_add(&heap->counters.pages_reclaim_on_alloc, 1);
   return page;
-}
-
-// How many pages of one bin a thread takes in from others. One that does not allocate from the bin
-// has no use for their blocks, only for freeing more of them cheaply, and must not hoard.
-static long adopt_limit(const mx_theap_t* theap, size_t bin) {
-  const long most = mx_option(page_cross_thread_max_reclaim);
-  return theap->current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
-}
-
-// Whether a thread takes a page in that it freed into: always its own former ones; one of others
-// in exchange for the oldest, when it has as many as it may.
-static bool wants(mx_theap_t* theap, const mx_page_t* page) {
-  const long policy = mx_option(page_reclaim_on_free);
-  if (theap == NULL || policy < 0) return false;
-  if (page->theap == theap || policy == 1) return true;
-  const long limit = adopt_limit(theap, page->bin);
-  if (limit <= 0) return false;
-  if (theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
-  return true;
-}
-
-void mx_page_claimed_by_free(mx_page_t* page) {
-  own_again(page);
-  mx_page_collect(page);
-  if (page->used == 0) {
-    mx_page_release(page);
-    return;
-  }
-  // A thread that only frees gets a theap, too: then all but the first free of a page are cheap.
-  const bool is_new = (mx_tls_theap == &mx_theap_empty);
-  mx_theap_t* theap = mx_thread_theap_of(page->heap, is_new);
-  if (!wants(theap, page)) {
-    mx_page_abandon(page);
-    return;
-  }
-  mx_counter_add(&page->heap->counters.pages_reclaim_on_free, 1);
-  mx_theap_adopt(theap, page);
 }

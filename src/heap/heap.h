@@ -2,10 +2,16 @@
 // Owns the shapes of heaps: a sub-process holds arenas and heaps; a heap is usable from every
 // thread; a thread-heap (theap) is one thread's part of a heap.
 //
-// A page belongs to one heap for its life, and at any time to one theap of that heap or to nobody.
-// A theap is used by its thread alone and needs no lock; a heap's lists are under the heap's lock.
-// The main heap keeps no list of its pages (the arenas' records are one); other heaps do, so that
-// they can be destroyed in time proportional to what they hold.
+// A page belongs to one heap, and at any time to one theap of that heap or to nobody; when its heap
+// is deleted it passes to the main heap, once (see heap.c for how). A theap's pages are its thread's
+// alone and need no lock; a heap's lists are under the heap's lock. The main heap keeps no list of
+// its pages (the arenas' records are one); other heaps do, so that they can be destroyed in time
+// proportional to what they hold.
+//
+// A theap record belongs to one thread from its making to the thread's end, and is bound to one
+// heap after another, or to none. Records of theaps, heaps and sub-processes are recycled and never
+// given back, so a stale pointer to one always leads to a record, whose fields tell that it is
+// stale.
 #ifndef MX_HEAP_HEAP_H
 #define MX_HEAP_HEAP_H
 
@@ -17,16 +23,14 @@ typedef struct mx_theap_s mx_theap_t;
 typedef struct mx_heap_s mx_heap_t;
 typedef struct mx_subproc_s mx_subproc_t;
 
-#define MX_VISITS_PER_ROUND 128  // slow visits between two rounds of housekeeping
 #define MX_RETAINED_MAX 64       // empty pages that a theap keeps for a while
 
+#define MX_HEAP_GONE UINT64_MAX
+
 struct mx_theap_s {
-  // The hot lists: for each small bin the blocks that malloc pops, all of the bin's current page.
-  // heads[0] stays NULL, so a request of 0 bytes takes the slow path.
-  mx_block_t* heads[MX_SMALL_BINS + 1];
-  uintptr_t tid;                         // what this thread writes into page->owner
-  mx_heap_t* heap;                       // NULL: the empty theap
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
+  uintptr_t tid;                         // what this thread writes into page->owner
+  mx_atomic(mx_heap_t*) heap;            // NULL: bound to none, all lists are empty
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
   mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
   uint16_t partial_count[MX_BIN_COUNT];
@@ -41,9 +45,17 @@ struct mx_theap_s {
   mx_subproc_t* subproc;
   mx_theap_t* first;                     // the first theap of this thread
   mx_theap_t* next_in_thread;
-  mx_theap_t* next_in_heap;              // under heap->lock
+  mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
   uint64_t random;                       // state of a small generator, for hardened builds
+  mx_lock_t guard;                       // held by who collects, abandons or empties it
+  mx_theap_t* next_stale;
+  bool is_stale;                         // on its first theap's list `stale`
+  // Only in the first theap of a thread:
+  mx_theap_t** slots;                    // the thread's theap of a heap, by the heap's slot
+  size_t slot_count;
+  mx_theap_t* spares;                    // bound to no heap
+  mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
 };
 
 struct mx_heap_s {
@@ -53,20 +65,21 @@ struct mx_heap_s {
   mx_page_t* pages;        // none for a main heap
   mx_heap_t* next;         // in the sub-process, under its lock
   mx_heap_t* prev;
+  size_t slot;             // constant, this record's number
+  mx_atomic(size_t) listed;  // abandoned pages with free blocks; exact when nothing moves
   mx_arena_t* arena;       // allocate only here, or NULL
   int numa_node;           // preferred, or -1
   int tag;
   bool allow_destroy;
-  uint64_t id;             // unique, also among heaps that are gone
+  mx_atomic(uint64_t) id;  // unique, also among heaps that are gone; MX_HEAP_GONE for those
   mx_counters_t counters;
 };
 
 struct mx_subproc_s {
   mx_lock_t lock;                              // of the lists below
   mx_heap_t* heaps;
-  mx_theap_t* free_theaps;                     // records to use again
-  mx_subproc_t* next;
-  mx_page_t* os_pages;                         // huge pages outside the arenas (heap_next links)
+  mx_subproc_t* next;                          // in the order of making; under the list's lock
+  mx_page_t* os_pages;                         // huge pages outside the arenas
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
   mx_heap_t main_heap;
@@ -79,6 +92,9 @@ extern mx_hidden mx_subproc_t mx_subproc_main;
 extern mx_hidden mx_theap_t mx_theap_empty;
 extern mx_hidden mx_theap_t mx_theap_ended;
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap;
+// The theap that this thread last looked up by its heap. One of the two above only while the
+// thread has none at all.
+extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last;
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
 
@@ -91,13 +107,78 @@ bool mx_heap_start(void);
 mx_theap_t* mx_thread_theap(void);
 // This thread's theap of a heap; NULL when there is none and `create` is false or memory is out.
 mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create);
+// Makes a theap the default one: the one before.
+mx_theap_t* mx_thread_set_default(mx_theap_t* theap);
+// The sub-process of this thread.
+mx_subproc_t* mx_thread_subproc(void);
+// Makes this thread one of a sub-process; false when it has pages already or memory is out.
+bool mx_thread_join(mx_subproc_t* subproc);
 // Ends this thread's use of the library: pages with live blocks are abandoned. Calls that follow
 // on the same thread start anew.
 void mx_thread_done(void* first_theap);
-// In the child of a fork: threads other than this one are gone, locks are free.
-void mx_heap_after_fork(void);
+// Releases what this thread's theaps hold empty, of all heaps, with force also what is kept.
+void mx_thread_collect(bool force);
+// Puts aside this thread's theaps whose heaps others gave up.
+void mx_thread_absorb_stale(void);
+// Tells a theap's thread that its heap was given up.
+void mx_theap_tell_stale(mx_theap_t* theap);
+// Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.
+void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap);
+void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap);
+// Forgets all pages, without a look at them.
+void mx_theap_wipe(mx_theap_t* theap);
+
+// ---- heaps (heap.c) ----------------------------------------------------------------------------
+// A heap that takes its memory from `arena`, or any when NULL; NULL when out of memory.
+mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy);
+// Gives a heap up; its blocks become the main heap's.
+void mx_heap_delete(mx_heap_t* heap);
+// Gives a heap up with all its blocks.
+void mx_heap_destroy(mx_heap_t* heap);
+// Unbinds all theaps of a heap, whosever they are, and forgets their pages.
+void mx_heap_drop_theaps(mx_heap_t* heap);
+// For subproc.c: makes a main heap, ends one, and takes a heap's record back.
+void mx_heap_init_main(mx_subproc_t* subproc);
+void mx_heap_recycle(mx_heap_t* heap);
+
+// ---- sub-processes (subproc.c) -----------------------------------------------------------------
+mx_subproc_t* mx_subproc_create(void);
+// Ends one with all that it holds. Its threads have ended, or will not touch its blocks again.
+void mx_subproc_destroy(mx_subproc_t* subproc);
+// Ends one and hands what it holds to the main one.
+void mx_subproc_delete(mx_subproc_t* subproc);
+// Unmaps everything, the main sub-process' memory included: the process ends.
+void mx_subproc_destroy_all(void);
+// The arena of an id, or NULL.
+mx_arena_t* mx_subproc_arena_by_id(size_t id, mx_subproc_t** subproc);
+extern mx_hidden mx_lock_t mx_subproc_list_lock;
+
+// ---- fork (fork.c) -----------------------------------------------------------------------------
 void mx_heap_before_fork(void);
 void mx_heap_after_fork_parent(void);
+// In the child: threads other than this one are gone, locks are free.
+void mx_heap_after_fork(void);
+// For fork.c: locks and records of the other files.
+void mx_thread_lock_records(void);
+void mx_thread_unlock_records(void);
+void mx_thread_after_fork(void);
+void mx_theap_recycle(mx_theap_t* theap);
+void mx_heap_lock_records(void);
+void mx_heap_unlock_records(void);
+void mx_os_pages_lock_records(void);
+void mx_os_pages_unlock_records(void);
+
+// ---- pages that hold one huge block (os_pages.c) -----------------------------------------------
+// A page record with memory for a huge block; not initialised. NULL when out of memory.
+mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, mx_slices_t* out);
+// Enters an initialised one where it can be found; it belongs to its heap from then on.
+bool mx_huge_page_enter(mx_page_t* page);
+// The opposite of both.
+void mx_huge_page_leave(mx_page_t* page);
+// Changes the block's size in the record and in the counters.
+void mx_huge_page_resize(mx_page_t* page, size_t bytes);
+// Releases the memory of a huge page that no heap's list holds any more.
+void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page);
 
 // ---- a theap's pages (theap.c) -----------------------------------------------------------------
 // Makes the bin's current page have a free block: the page, or NULL when out of memory. *is_zero:
@@ -117,25 +198,29 @@ void mx_theap_collect(mx_theap_t* theap, bool force);
 void mx_theap_abandon_all(mx_theap_t* theap);
 // Work of every few slow visits.
 void mx_theap_housekeeping(mx_theap_t* theap);
-// Moves the hot list of a bin back into its page, so that the page's counts are exact.
-void mx_theap_flush_head(mx_theap_t* theap, size_t bin);
 
 // ---- hand-over (adopt.c) -----------------------------------------------------------------------
 // Makes a page for a heap out of fresh slices; NULL when out of memory. The caller owns it.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
+// To be called by who claimed an abandoned page: takes it off the list of such pages.
+void mx_page_own_again(mx_page_t* page);
 // Gives an owned page to nobody, to be found again by its free blocks, if it has any.
 void mx_page_abandon(mx_page_t* page);
 // Gives up a page without a free block. False: it got one meanwhile, and stays the caller's.
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid);
 // Finds an abandoned page of the heap with free blocks, and owns it; or NULL.
 mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin);
+// Gives the slices of a page back that no list holds any more. Purges nothing.
+void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page);
+// Enters a new page in its heap's list and counters, and removes it. A main heap has no list.
+void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page);
+mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);
+
+// ---- frees that take a page over (claim.c) -----------------------------------------------------
 // A free from outside found a page abandoned, and this code owns it now.
 void mx_page_claimed_by_free(mx_page_t* page);
-// Enters and removes a page in its heap's list (nothing to do for a main heap).
-void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page);
-void mx_heap_unlink_page(mx_heap_t* heap, mx_page_t* page);
 MX_END_DECLS
 
 #endif

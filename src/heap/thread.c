@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: MIT
 // Owns the life of a thread as the library sees it: its first allocation gives it a theap, its end
 // abandons what it leaves, and whatever it does after that starts anew.
+//
+// A thread's theaps form a list that begins with its first one, of the main heap of the thread's
+// sub-process. The others are found by the number of their heap's record in a table that the first
+// one holds (`slots`): O(1) with any number of heaps. An entry counts only while the theap is bound
+// to the very heap that is looked for.
+//
+// Another thread that gives up a heap cannot take theaps away from the threads that used it: they
+// may be looking at them. It unbinds them (destroy) or binds them to the main heap (delete), and
+// puts them on a list of the first theap (`stale`), from where their own thread takes them back as
+// spare ones, when it next needs a theap, collects or ends.
+#include <string.h>
+
+#include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "heap.h"
+
+#define EINVAL_ 22
+
+#define SLOTS_MIN 16
 
 mx_subproc_t mx_subproc_main;
 
@@ -14,14 +31,15 @@ mx_subproc_t mx_subproc_main;
 #define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
 #define EMPTY_THEAP                                                                             \
   {                                                                                             \
-    {NULL}, 0, NULL, {NONE64 NONE64 NONE8 NONE2}, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, \
-        0, false, 0, NULL, NULL, NULL, NULL, NULL, 0                                             \
+    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, 0, false,  \
+        0, NULL, NULL, NULL, NULL, NULL, 0, {0}, NULL, false, NULL, 0, NULL, NULL                 \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
 
 mx_thread_local mx_theap_t* mx_tls_theap = &mx_theap_empty;
+mx_thread_local mx_theap_t* mx_tls_last = &mx_theap_empty;
 
 // ---- start -------------------------------------------------------------------------------------
 
@@ -35,10 +53,7 @@ bool mx_heap_start(void) {
   mx_lock_acquire(&start_lock);
   if (mx_load_relaxed(&start_state) != STARTED) {
     mx_os_init();
-    mx_heap_t* main_heap = &mx_subproc_main.main_heap;
-    main_heap->subproc = &mx_subproc_main;
-    main_heap->numa_node = -1;
-    mx_subproc_main.heaps = main_heap;
+    if (mx_subproc_main.heaps == NULL) mx_heap_init_main(&mx_subproc_main);
     mx_vmem_reserve_first(mx_pagemap_reserve_size(), MX_ARENA_RESERVE);
     const bool ok = mx_pagemap_init();
     mx_store_release(&start_state, ok ? STARTED : FAILED);
@@ -49,11 +64,14 @@ bool mx_heap_start(void) {
 
 // ---- theap records -----------------------------------------------------------------------------
 
-static mx_theap_t* theap_alloc(mx_subproc_t* subproc) {
-  mx_lock_acquire(&subproc->lock);
-  mx_theap_t* theap = subproc->free_theaps;
-  if (theap != NULL) subproc->free_theaps = theap->next_in_heap;
-  mx_lock_release(&subproc->lock);
+static mx_lock_t theap_records_lock;
+static mx_theap_t* theap_records;
+
+static mx_theap_t* theap_record(void) {
+  mx_lock_acquire(&theap_records_lock);
+  mx_theap_t* theap = theap_records;
+  if (theap != NULL) theap_records = theap->next_in_heap;
+  mx_lock_release(&theap_records_lock);
   if (theap != NULL) return theap;
   theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
   if (theap == NULL) return NULL;
@@ -61,103 +79,283 @@ static mx_theap_t* theap_alloc(mx_subproc_t* subproc) {
   return theap;
 }
 
-static mx_theap_t* theap_new(mx_heap_t* heap, mx_theap_t* first) {
-  mx_theap_t* theap = theap_alloc(heap->subproc);
-  if (theap == NULL) return NULL;
-  theap->tid = mx_thread_id() | (mx_pagemap_is_window() ? 1 : 0);
-  theap->heap = heap;
-  theap->subproc = heap->subproc;
-  theap->visits = 0;
-  theap->in_deferred_free = false;
-  theap->first = (first == NULL ? theap : first);
-  theap->next_in_thread = (first == NULL ? NULL : first->next_in_thread);
-  if (first != NULL) first->next_in_thread = theap;
-  mx_lock_acquire(&heap->lock);
+void mx_theap_recycle(mx_theap_t* theap) {
+  mx_lock_acquire(&theap_records_lock);
+  theap->next_in_heap = theap_records;
+  theap_records = theap;
+  mx_lock_release(&theap_records_lock);
+}
+
+void mx_theap_wipe(mx_theap_t* theap) {
+  memset(theap->partial, 0, sizeof(theap->partial));
+  memset(theap->full, 0, sizeof(theap->full));
+  memset(theap->partial_count, 0, sizeof(theap->partial_count));
+  memset(theap->full_count, 0, sizeof(theap->full_count));
+  memset(theap->retained, 0, sizeof(theap->retained));
+  theap->retained_slices = 0;
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
+}
+
+// ---- binding -----------------------------------------------------------------------------------
+
+void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   theap->prev_in_heap = NULL;
   theap->next_in_heap = heap->theaps;
   if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
   heap->theaps = theap;
-  mx_lock_release(&heap->lock);
+  theap->subproc = heap->subproc;
   mx_count_add(&heap->counters.theaps, 1);
-  return theap;
+  mx_store_release(&theap->heap, heap);
 }
 
-static void theap_delete(mx_theap_t* theap) {
-  mx_heap_t* const heap = theap->heap;
-  mx_theap_abandon_all(theap);
-  mx_lock_acquire(&heap->lock);
+void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
   if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
   else heap->theaps = theap->next_in_heap;
   if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
-  mx_lock_release(&heap->lock);
   mx_count_add(&heap->counters.theaps, -1);
-  mx_subproc_t* const subproc = theap->subproc;
-  theap->heap = NULL;
-  mx_lock_acquire(&subproc->lock);
-  theap->next_in_heap = subproc->free_theaps;
-  subproc->free_theaps = theap;
-  mx_lock_release(&subproc->lock);
 }
 
-// ---- threads -----------------------------------------------------------------------------------
+static void bind(mx_theap_t* theap, mx_heap_t* heap) {
+  theap->visits = 0;
+  theap->in_deferred_free = false;
+  mx_lock_acquire(&heap->lock);
+  mx_theap_link(heap, theap);
+  mx_lock_release(&heap->lock);
+}
+
+// The guard is held, so the heap can change in one way only: from one that is deleted to the main
+// one, under the former's lock.
+static void unbind(mx_theap_t* theap) {
+  for (bool done = false; !done;) {
+    mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
+    if (heap == NULL) return;
+    mx_lock_acquire(&heap->lock);
+    if (mx_load_relaxed(&theap->heap) == heap) {
+      mx_theap_unlink(heap, theap);
+      mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
+      done = true;
+    }
+    mx_lock_release(&heap->lock);
+  }
+}
+
+static void leave_heap(mx_theap_t* theap) {
+  mx_lock_acquire(&theap->guard);
+  if (mx_load_acquire(&theap->heap) != NULL) {
+    mx_theap_abandon_all(theap);
+    unbind(theap);
+  }
+  mx_lock_release(&theap->guard);
+}
+
+void mx_theap_tell_stale(mx_theap_t* theap) {
+  if (theap->is_stale) return;
+  theap->is_stale = true;
+  mx_theap_t* const first = theap->first;
+  mx_theap_t* head = mx_load_relaxed(&first->stale);
+  do theap->next_stale = head;
+  while (!mx_cas_weak_acq_rel(&first->stale, &head, theap));
+}
+
+static void absorb_stale(mx_theap_t* first) {
+  if (mx_load_relaxed(&first->stale) == NULL) return;
+  mx_theap_t* next = mx_exchange_acq_rel(&first->stale, (mx_theap_t*)NULL);
+  for (mx_theap_t* theap; (theap = next) != NULL;) {
+    next = theap->next_stale;
+    if (theap != first) leave_heap(theap);
+    theap->is_stale = false;  // only now: nobody else reaches an unbound theap
+    if (theap == first) continue;
+    if (mx_tls_theap == theap) mx_tls_theap = first;
+    if (mx_tls_last == theap) mx_tls_last = first;
+    theap->next_in_heap = first->spares;
+    first->spares = theap;
+  }
+}
+
+void mx_thread_absorb_stale(void) {
+  if (mx_tls_theap->first != NULL) absorb_stale(mx_tls_theap->first);
+}
+
+// ---- a thread's theaps -------------------------------------------------------------------------
+
+static void enter_thread(mx_theap_t* theap, mx_theap_t* first) {
+  theap->tid = mx_thread_id() | (mx_pagemap_is_window() ? MX_OWNER_WINDOW : 0);
+  theap->first = first;
+  theap->is_stale = false;
+  theap->next_in_thread = NULL;
+  if (theap == first) return;
+  theap->next_in_thread = first->next_in_thread;
+  first->next_in_thread = theap;
+}
+
+static void count_thread(mx_theap_t* first, int64_t change) {
+  mx_count_add(&first->subproc->main_heap.counters.threads, change);
+}
+
+// The thread's first theap, bound; made, if there is none, in the main heap of a sub-process.
+static mx_theap_t* first_theap(mx_subproc_t* subproc) {
+  mx_theap_t* first = mx_tls_theap->first;
+  if (mx_likely(first != NULL && mx_load_relaxed(&first->heap) != NULL)) return first;
+  if (!mx_heap_start()) return NULL;
+  const bool is_new = (first == NULL);
+  if (is_new) {
+    first = theap_record();
+    if (first == NULL) return NULL;
+    enter_thread(first, first);
+    first->spares = NULL;
+    first->heartbeat = 0;
+    mx_store_relaxed(&first->stale, (mx_theap_t*)NULL);
+    if (first->slot_count > 0) memset(first->slots, 0, first->slot_count * sizeof(mx_theap_t*));
+  }
+  bind(first, &subproc->main_heap);
+  count_thread(first, 1);
+  if (!is_new) return first;  // its sub-process was destroyed under it
+  mx_tls_theap = mx_tls_last = first;
+  // May allocate itself, which works already.
+  mx_os_thread_arm(first);
+  return first;
+}
 
 mx_theap_t* mx_thread_theap(void) {
   mx_theap_t* theap = mx_tls_theap;
-  if (mx_likely(theap->heap != NULL)) return theap;
-  if (!mx_heap_start()) return NULL;
-  theap = theap_new(&mx_subproc_main.main_heap, NULL);
-  if (theap == NULL) return NULL;
-  mx_tls_theap = theap;
-  mx_count_add(&mx_subproc_main.main_heap.counters.threads, 1);
-  // May allocate itself, which works already.
-  mx_os_thread_arm(theap);
+  if (mx_likely(mx_load_relaxed(&theap->heap) != NULL)) return theap;
+  theap = first_theap(&mx_subproc_main);
+  if (theap != NULL) mx_tls_theap = theap;
+  return theap;
+}
+
+static mx_theap_t* in_slot(const mx_theap_t* first, const mx_heap_t* heap) {
+  if (heap->slot >= first->slot_count) return NULL;
+  mx_theap_t* const theap = first->slots[heap->slot];
+  return theap != NULL && mx_load_relaxed(&theap->heap) == heap ? theap : NULL;
+}
+
+// Tables are metadata, which is never given back: doubling bounds what is lost.
+static bool reserve_slot(mx_theap_t* first, size_t slot) {
+  if (slot < first->slot_count) return true;
+  size_t count = mx_max(first->slot_count, SLOTS_MIN);
+  while (count <= slot) count *= 2;
+  mx_theap_t** slots = (mx_theap_t**)mx_meta_alloc(count * sizeof(mx_theap_t*));
+  if (slots == NULL) return false;
+  if (first->slot_count > 0) memcpy(slots, first->slots, first->slot_count * sizeof(mx_theap_t*));
+  first->slots = slots;
+  first->slot_count = count;
+  return true;
+}
+
+static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
+  if (mx_load_relaxed(&heap->id) == MX_HEAP_GONE) {
+    mx_error(EINVAL_, "heap %p was deleted or destroyed\n", (void*)heap);
+    return NULL;
+  }
+  absorb_stale(first);
+  if (!reserve_slot(first, heap->slot)) return NULL;
+  mx_theap_t* theap = first->spares;
+  if (theap != NULL) {
+    first->spares = theap->next_in_heap;
+  } else {
+    theap = theap_record();
+    if (theap == NULL) return NULL;
+    enter_thread(theap, first);
+  }
+  bind(theap, heap);
+  first->slots[heap->slot] = theap;
   return theap;
 }
 
 mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
-  mx_theap_t* theap = mx_tls_theap;
-  if (theap->heap == heap) return theap;
-  if (theap->heap == NULL) {
-    theap = (create ? mx_thread_theap() : NULL);
-    if (theap == NULL || theap->heap == heap) return theap;
-  }
-  mx_theap_t* const first = theap->first;
-  for (theap = first; theap != NULL; theap = theap->next_in_thread) {
-    if (theap->heap == heap) return theap;
-  }
-  return create ? theap_new(heap, first) : NULL;
+  mx_theap_t* theap = mx_tls_last;
+  if (mx_load_relaxed(&theap->heap) == heap) return theap;
+  mx_theap_t* const first = (create ? first_theap(&mx_subproc_main) : mx_tls_theap->first);
+  if (first == NULL) return NULL;
+  theap = (mx_load_relaxed(&first->heap) == heap ? first : in_slot(first, heap));
+  if (!create) return theap;
+  if (theap == NULL) theap = join_heap(first, heap);
+  if (theap != NULL) mx_tls_last = theap;
+  return theap;
 }
 
-void mx_thread_done(void* first_theap) {
-  mx_theap_t* theap = (mx_theap_t*)first_theap;
-  if (theap == NULL || theap->heap == NULL) return;
-  mx_tls_theap = &mx_theap_ended;
-  mx_count_add(&mx_subproc_main.main_heap.counters.threads, -1);
-  while (theap != NULL) {
-    mx_theap_t* const next = theap->next_in_thread;
-    theap_delete(theap);
-    theap = next;
+mx_theap_t* mx_thread_set_default(mx_theap_t* theap) {
+  mx_theap_t* const before = mx_thread_theap();
+  if (before != NULL) mx_tls_theap = theap;
+  return before;
+}
+
+mx_subproc_t* mx_thread_subproc(void) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  if (first != NULL && mx_load_relaxed(&first->heap) != NULL) return first->subproc;
+  return &mx_subproc_main;
+}
+
+static bool has_pages(const mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    if (theap->current[bin] != &mx_page_none || theap->partial[bin] != NULL ||
+        theap->full[bin] != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool mx_thread_join(mx_subproc_t* subproc) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  if (first == NULL) return first_theap(subproc) != NULL;
+  absorb_stale(first);
+  if (mx_thread_subproc() != &mx_subproc_main) return false;
+  for (mx_theap_t* t = first->next_in_thread; t != NULL; t = t->next_in_thread) {
+    if (mx_load_relaxed(&t->heap) != NULL) return false;
+  }
+  mx_theap_collect(first, true);
+  if (has_pages(first)) return false;
+  if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
+  leave_heap(first);
+  bind(first, &subproc->main_heap);
+  count_thread(first, 1);
+  mx_tls_theap = mx_tls_last = first;
+  return true;
+}
+
+void mx_thread_collect(bool force) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  if (first == NULL) return;
+  absorb_stale(first);
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
+    mx_lock_acquire(&theap->guard);
+    if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
+    mx_lock_release(&theap->guard);
+  }
+}
+
+void mx_thread_done(void* first_of_thread) {
+  mx_theap_t* const first = (mx_theap_t*)first_of_thread;
+  // A thread that ended by a call of its own may have armed nothing since.
+  if (first == NULL || mx_tls_theap->first != first) return;
+  mx_tls_theap = mx_tls_last = &mx_theap_ended;
+  if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) leave_heap(theap);
+  // Who gave up a heap touched `first` under the guards of its theaps or the heap's lock: all that
+  // is over, and nobody finds these theaps any more.
+  for (mx_theap_t *next = first, *theap; (theap = next) != NULL;) {
+    next = theap->next_in_thread;
+    mx_theap_recycle(theap);
   }
 }
 
 // ---- fork --------------------------------------------------------------------------------------
 
-void mx_heap_before_fork(void) {
-  mx_lock_acquire(&mx_subproc_main.lock);
-  mx_lock_acquire(&mx_subproc_main.main_heap.lock);
-  mx_lock_acquire(&mx_subproc_main.arenas.lock);
+void mx_thread_lock_records(void) {
+  mx_lock_acquire(&start_lock);
+  mx_lock_acquire(&theap_records_lock);
 }
 
-void mx_heap_after_fork_parent(void) {
-  mx_lock_release(&mx_subproc_main.arenas.lock);
-  mx_lock_release(&mx_subproc_main.main_heap.lock);
-  mx_lock_release(&mx_subproc_main.lock);
+void mx_thread_unlock_records(void) {
+  mx_lock_release(&theap_records_lock);
+  mx_lock_release(&start_lock);
 }
 
-void mx_heap_after_fork(void) {
-  mx_lock_reset(&mx_subproc_main.arenas.lock);
-  mx_lock_reset(&mx_subproc_main.main_heap.lock);
-  mx_lock_reset(&mx_subproc_main.lock);
-  mx_lock_reset(&start_lock);
-  mx_meta_after_fork();
+void mx_thread_after_fork(void) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
+    mx_lock_reset(&theap->guard);
+  }
 }

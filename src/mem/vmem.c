@@ -161,7 +161,12 @@ void* mx_meta_alloc(size_t size) {
   return fresh;
 }
 
+void mx_meta_before_fork(void) {
+  mx_lock_acquire(&meta.lock);
+  mx_lock_acquire(&first.lock);
+}
+
 void mx_meta_after_fork(void) {
-  mx_lock_reset(&meta.lock);
-  mx_lock_reset(&first.lock);
+  mx_lock_release(&first.lock);
+  mx_lock_release(&meta.lock);
 }

@@ -30,7 +30,8 @@ bool mx_vmem_purge(void* p, size_t size, bool* needs_commit);
 // Zeroed memory for the library's own records, aligned to a cache line; never given back, so
 // records are recycled by their owners. NULL when the OS is out of memory.
 void* mx_meta_alloc(size_t size);
-// In the child of a fork.
+// Around a fork, on both sides of it.
+void mx_meta_before_fork(void);
 void mx_meta_after_fork(void);
 MX_END_DECLS
 

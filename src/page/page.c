@@ -28,7 +28,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->block_size = block_size;
   page->theap = NULL;
   page->next = page->prev = NULL;
-  page->heap = heap;
+  mx_store_relaxed(&page->heap, heap);
   page->arena = slices->arena;
   page->slice_index = (uint32_t)slices->index;
   page->slice_count = (uint32_t)slices->count;

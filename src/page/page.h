@@ -9,12 +9,11 @@
 // A block is in one of these places:
 //   live      in the user's hands
 //   free      on the page's list `free`; only the page's owner touches that
-//   hot       on the owner's head list (theap->heads), while the page is current for its bin
 //   remote    on the atomic list `remote`, pushed there by other threads
 //   uncarved  beyond `capacity`: not yet on any list, its memory never touched
 //
-// `used` counts the blocks of [0, capacity) that are not on `free`: live, hot and remote ones;
-// and one more while the page is a thread's current page of its bin, so that free() finds
+// `used` counts the blocks of [0, capacity) that are not on `free`: live and remote ones; and
+// one more while the page is a thread's current page of its bin, so that free() finds
 // `used == 0` only when a page that nobody allocates from has become empty.
 //
 // The lowest bit of `remote` says that the page is owned. The owner is a thread (`owner` is its
@@ -24,8 +23,9 @@
 // A thread's page without any free block may wait on its full list; then `owner` is tagged, so that
 // the thread's first free into it takes the slow path, which brings the page back.
 //
-// A huge page holds one block and is nobody's: any thread frees it whole. A record that serves no
-// page has its owned bit set, so that nobody can claim it by mistake.
+// A huge page holds one block and is nobody's: any thread frees it whole, whoever takes the mark
+// from its `owner`. Such a page, and a record that serves no page, has its owned bit set, so that
+// nobody can claim it who was led there by an outdated hint.
 #ifndef MX_PAGE_PAGE_H
 #define MX_PAGE_PAGE_H
 
@@ -43,6 +43,7 @@ struct mx_heap_s;
 
 // Tags in the low bits of page->owner: with any of them set, no free() takes the fast path.
 #define MX_OWNER_WINDOW ((uintptr_t)1)  // the page map is a window: bounds must be checked
+#define MX_OWNER_HUGE ((uintptr_t)2)    // a live huge block
 #define MX_OWNER_FULL ((uintptr_t)4)    // the page is on its theap's full list
 #define MX_OWNER_TAGS ((uintptr_t)7)
 
@@ -64,11 +65,11 @@ struct mx_page_s {
   // -- written by other threads --
   mx_atomic(uintptr_t) remote;
   struct mx_page_s* prev;
-  struct mx_heap_s* heap;      // constant while the page lives
+  mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own
   uint32_t slice_index;
   uint32_t slice_count;
-  struct mx_page_s* heap_next; // pages of a first-class heap, under its lock
+  struct mx_page_s* heap_next;  // pages of a first-class heap, under its lock
   struct mx_page_s* heap_prev;
   uint64_t key;                // of the links in this page, when they are encoded
 };
@@ -92,12 +93,19 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero);
 bool mx_page_collect(mx_page_t* page);
 // Puts a list of blocks back onto `free`; lowers `used` by their number, which it answers.
 size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
+// The first page of an arena at or behind slice *index, which becomes that behind the page; NULL
+// when there is no more. What the page says is stable only while its heap is not in use.
+mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);
 // Whether all invariants hold (debug level 3).
 bool mx_page_is_valid(const mx_page_t* page);
 MX_END_DECLS
 
 mx_inline size_t mx_page_size(const mx_page_t* page) {
   return (size_t)page->slice_count * MX_SLICE_SIZE;
+}
+
+mx_inline struct mx_heap_s* mx_page_heap(const mx_page_t* page) {
+  return mx_load_relaxed(&page->heap);
 }
 
 mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_BIN_HUGE; }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Owns the ends of a sub-process' arenas: passed on to another one, or unmapped.
+#include "../mem/vmem.h"
+#include "arena.h"
+
+void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
+  const size_t count = mx_exchange_acq_rel(&from->count, (size_t)0);
+  mx_lock_acquire(&to->lock);
+  size_t n = mx_load_relaxed(&to->count);
+  for (size_t i = 0; i < count; i++) {
+    // Beyond the last place arenas stay what they are to their blocks, but serve no new ones.
+    if (n < MX_ARENAS_MAX) mx_store_release(&to->items[n++], mx_arena_at(from, i));
+    mx_store_relaxed(&from->items[i], (mx_arena_t*)NULL);
+  }
+  mx_store_release(&to->count, n);
+  mx_lock_release(&to->lock);
+  mx_add_relaxed(&to->in_use, mx_exchange_relaxed(&from->in_use, (intptr_t)0));
+  mx_add_relaxed(&to->waiting, mx_exchange_relaxed(&from->waiting, (intptr_t)0));
+  uint64_t none = 0;
+  mx_cas_strong_acq_rel(&to->purge_at, &none, mx_exchange_relaxed(&from->purge_at, (uint64_t)0));
+}
+
+void mx_arenas_destroy(mx_arenas_t* arenas) {
+  const size_t count = mx_exchange_acq_rel(&arenas->count, (size_t)0);
+  mx_store_relaxed(&arenas->purge_at, (uint64_t)0);
+  mx_store_relaxed(&arenas->waiting, (intptr_t)0);
+  mx_store_relaxed(&arenas->in_use, (intptr_t)0);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);
+    if (arena == NULL) continue;
+    mx_arena_untouch(arena, arena->start, arena->slices * MX_SLICE_SIZE);
+    mx_pagemap_set(arena->start, arena->slices, NULL);
+    if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
+    mx_vmem_unmap(arena, arena->meta_size, 0);
+  }
+}

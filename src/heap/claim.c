@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Owns what a free does that took a page over: keep it for the freeing thread, or hand it on.
+#include "../base/options.h"
+#include "heap.h"
+
+// Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
+#define FREER_PAGES 1
+
+// How many pages of one bin a thread takes in from others. One that does not allocate from the bin
+// has no use for their blocks, only for freeing more of them cheaply, and must not hoard.
+static long adopt_limit(const mx_theap_t* theap, size_t bin) {
+  const long most = mx_option(page_cross_thread_max_reclaim);
+  return theap->current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
+}
+
+// Whether a thread takes a page in that it freed into: always its own former ones; one of others
+// in exchange for the oldest, when it has as many as it may.
+static bool wants(mx_theap_t* theap, const mx_page_t* page) {
+  const long policy = mx_option(page_reclaim_on_free);
+  if (theap == NULL || policy < 0) return false;
+  if (page->theap == theap || policy == 1) return true;
+  const long limit = adopt_limit(theap, page->bin);
+  if (limit <= 0) return false;
+  if (theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
+  return true;
+}
+
+void mx_page_claimed_by_free(mx_page_t* page) {
+  mx_page_own_again(page);
+  mx_page_collect(page);
+  if (page->used == 0) {
+    mx_page_release(page);
+    return;
+  }
+  // A thread that only frees gets a theap, too: then all but the first free of a page are cheap.
+  if (mx_tls_theap == &mx_theap_empty) mx_thread_theap();
+  mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
+  if (!wants(theap, page)) {
+    mx_page_abandon(page);
+    return;
+  }
+  mx_counter_add(&mx_page_heap(page)->counters.pages_reclaim_on_free, 1);
+  mx_theap_adopt(theap, page);
+}

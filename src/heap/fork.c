@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Owns fork in a process with threads: the child may allocate, free and make threads at once.
+//
+// Before the fork all locks are taken, in their order, so what they guard is whole in the child:
+// sub-processes, records, then of each sub-process its own, its heaps' (main ones last) and its
+// arenas', and metadata. Both sides release them. What no lock guards is a snapshot: threads that
+// the child does not have may stand in the middle of anything. The child sets right
+//
+//   pages that a vanished thread owned. Their lists may be half changed. A list counts only when
+//     every link leads to another block of the page and the number of blocks agrees with `used`;
+//     otherwise the page's blocks all count as live, so each can still be freed, and at worst those
+//     that were free are lost. Blocks that a vanished thread was about to get or had just given
+//     up are in no list; nobody has them, so that is the same loss. Then the page is abandoned.
+//   pages that are owned though no thread owns them: they were on their way. The same.
+//   slices that are neither free nor a page's: claimed, or half released. They become free.
+//   records of vanished threads' theaps, for use again. Spare ones are lost.
+//
+// A thread's id may come again in the child, with the stack of a vanished thread: no page may be
+// left that has such an owner. What a vanished thread was about to release with a heap that it was
+// destroying is lost. Huge blocks need nothing: they are live or free by one word.
+//
+// The forking thread itself is in no call of the library, so all that it owns is whole.
+#include <string.h>
+
+#include "../mem/vmem.h"
+#include "../os/thread.h"
+#include "../page/remote.h"
+#include "heap.h"
+
+#define SEEN_WORDS (MX_SLICE_SIZE / MX_ALIGN / MX_WORD_BITS)
+
+// ---- locks -------------------------------------------------------------------------------------
+
+void mx_heap_before_fork(void) {
+  mx_lock_acquire(&mx_subproc_list_lock);
+  mx_thread_lock_records();
+  mx_heap_lock_records();
+  mx_os_pages_lock_records();
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    mx_lock_acquire(&s->lock);
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) mx_lock_acquire(&heap->lock);
+    mx_lock_acquire(&s->arenas.lock);
+  }
+  mx_meta_before_fork();
+}
+
+void mx_heap_after_fork_parent(void) {
+  mx_meta_after_fork();
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    mx_lock_release(&s->arenas.lock);
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) mx_lock_release(&heap->lock);
+    mx_lock_release(&s->lock);
+  }
+  mx_os_pages_unlock_records();
+  mx_heap_unlock_records();
+  mx_thread_unlock_records();
+  mx_lock_release(&mx_subproc_list_lock);
+}
+
+// ---- pages -------------------------------------------------------------------------------------
+
+static mx_block_t* raw_next(const mx_page_t* page, const mx_block_t* block) {
+  uintptr_t link = block->next;
+  if (MX_ENCODE_LINKS) link ^= mx_link_key(page, block);
+  return (mx_block_t*)link;
+}
+
+// Marks the blocks of a list in `seen`: their number, or SIZE_MAX when it is no list of this page's
+// blocks, each of them once.
+static size_t mark_list(const mx_page_t* page, const mx_block_t* list, uint64_t* seen) {
+  size_t count = 0;
+  for (const mx_block_t* block = list; block != NULL; block = raw_next(page, block)) {
+    if (!mx_page_is_block(page, block)) return SIZE_MAX;
+    const size_t i = (size_t)((const uint8_t*)block - page->start) / page->block_size;
+    const uint64_t bit = (uint64_t)1 << (i % MX_WORD_BITS);
+    if ((seen[i / MX_WORD_BITS] & bit) != 0) return SIZE_MAX;
+    seen[i / MX_WORD_BITS] |= bit;
+    count++;
+  }
+  return count;
+}
+
+static void settle_page(mx_page_t* page) {
+  uint64_t seen[SEEN_WORDS];
+  memset(seen, 0, sizeof(seen));
+  const size_t count = mark_list(page, page->free, seen);
+  // A current page counts one more; that it is, is as uncertain as the rest.
+  const size_t all = page->capacity;
+  const bool is_whole = (count != SIZE_MAX && (count + page->used == all ||
+                                               count + page->used == all + 1));
+  if (!is_whole) page->free = NULL;
+  page->used = (uint32_t)(is_whole ? all - count : all);
+}
+
+static bool is_vanished(const mx_page_t* page) {
+  if (mx_page_is_huge(page) || (mx_load_relaxed(&page->remote) & MX_OWNED) == 0) return false;
+  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) != mx_thread_id();
+}
+
+static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
+  for (size_t i = 0; i < arena->slices;) {
+    if (mx_bits_test(arena->free, i)) {
+      i++;
+      continue;
+    }
+    uint8_t* const slice = arena->start + i * MX_SLICE_SIZE;
+    mx_page_t* const page = mx_pagemap_get(slice);
+    if (page != mx_arena_record(arena, i)) {
+      mx_pagemap_set(slice, 1, NULL);
+      mx_slices_free(arenas, arena, i, 1);
+      i++;
+      continue;
+    }
+    i += mx_max(page->slice_count, 1);
+    if (!is_vanished(page)) continue;
+    settle_page(page);
+    page->retired = 0;
+    page->is_listed = 0;
+    page->theap = NULL;
+    page->next = page->prev = NULL;
+    mx_page_collect(page);
+    mx_page_abandon(page);
+  }
+}
+
+static void settle_arenas(mx_arenas_t* arenas) {
+  mx_store_relaxed(&arenas->purging, 0);
+  const size_t count = mx_load_acquire(&arenas->count);
+  intptr_t in_use = 0;
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* const arena = mx_arena_at(arenas, i);
+    settle_arena(arenas, arena);
+    const size_t left = mx_bits_count(arena->free, 0, arena->slices);
+    mx_store_relaxed(&arena->free_slices, left);
+    in_use += (intptr_t)(arena->slices - left);
+  }
+  mx_store_relaxed(&arenas->in_use, in_use);
+}
+
+// ---- theaps ------------------------------------------------------------------------------------
+
+static bool is_of_this_thread(const mx_theap_t* theap) { return theap->first == mx_tls_theap->first; }
+
+static bool has_vanished_threads(void) {
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
+      for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->next_in_heap) {
+        if (!is_of_this_thread(theap)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+static void recycle_theaps(mx_heap_t* heap) {
+  for (mx_theap_t *next = heap->theaps, *theap; (theap = next) != NULL;) {
+    next = theap->next_in_heap;
+    if (is_of_this_thread(theap)) continue;
+    if (theap->first == theap) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
+    mx_theap_unlink(heap, theap);
+    mx_theap_wipe(theap);
+    mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
+    mx_lock_reset(&theap->guard);
+    mx_theap_recycle(theap);
+  }
+}
+
+void mx_heap_after_fork(void) {
+  mx_heap_after_fork_parent();
+  mx_thread_after_fork();
+  if (!has_vanished_threads()) return;
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) settle_arenas(&s->arenas);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
+  }
+}

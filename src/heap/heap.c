@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// Owns first-class heaps: making them, and giving them up with or without their blocks.
+//
+// Deleting. Other threads may go on freeing the heap's blocks, and own pages of it, so nothing is
+// taken from them: under the heap's lock every theap of the heap is bound to the main heap and
+// every page gets the main heap. Both keep their lists. Who needs a page's heap to be right (to
+// take the page out of the heap's list, to count it) takes the lock of the heap that it read and
+// looks again; the record of a heap that is gone stays a record, so the lock is there to be taken.
+// Pages that were abandoned are claimed here and abandoned anew, since a main heap finds them in
+// another way; one that is being abandoned just now is caught by either side (see adopt.c).
+//
+// Destroying. By contract nobody else allocates from the heap or frees into it, but threads that
+// once used it may end or collect, which walks their theaps. So a theap has a guard: whoever walks
+// holds it, and whoever destroys takes the guards of all the heap's theaps before it empties them.
+// It only tries them, because a holder may in turn wait for the heap's lock.
+//
+// Records of heaps are recycled. Their slot stays, so the tables of threads stay dense.
+#include <string.h>
+
+#include "../base/hooks.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "../page/remote.h"
+#include "heap.h"
+
+// ---- records -----------------------------------------------------------------------------------
+
+static mx_lock_t heap_records_lock;
+static mx_heap_t* heap_records;
+static size_t heap_record_count;  // also the slots that were given out
+static mx_atomic(uint64_t) heap_ids;
+
+static mx_heap_t* heap_record(void) {
+  mx_lock_acquire(&heap_records_lock);
+  mx_heap_t* heap = heap_records;
+  if (heap != NULL) heap_records = heap->next;
+  mx_lock_release(&heap_records_lock);
+  if (heap != NULL) return heap;
+  heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
+  if (heap == NULL) return NULL;
+  mx_lock_acquire(&heap_records_lock);
+  heap->slot = ++heap_record_count;
+  mx_lock_release(&heap_records_lock);
+  return heap;
+}
+
+void mx_heap_lock_records(void) { mx_lock_acquire(&heap_records_lock); }
+
+void mx_heap_unlock_records(void) { mx_lock_release(&heap_records_lock); }
+
+static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
+  heap->subproc = subproc;
+  heap->theaps = NULL;
+  heap->pages = NULL;
+  heap->arena = NULL;
+  heap->numa_node = -1;
+  heap->tag = 0;
+  heap->allow_destroy = true;
+  mx_store_relaxed(&heap->listed, (size_t)0);
+  mx_store_relaxed(&heap->id, mx_add_relaxed(&heap_ids, 1));
+}
+
+static void heap_enter(mx_heap_t* heap) {
+  mx_subproc_t* const subproc = heap->subproc;
+  mx_lock_acquire(&subproc->lock);
+  heap->prev = NULL;
+  heap->next = subproc->heaps;
+  if (heap->next != NULL) heap->next->prev = heap;
+  subproc->heaps = heap;
+  mx_count_add(&subproc->counters.heaps, 1);
+  mx_lock_release(&subproc->lock);
+}
+
+// The main heap is part of its sub-process' record. Its slot is given out once.
+void mx_heap_init_main(mx_subproc_t* subproc) {
+  mx_heap_t* const heap = &subproc->main_heap;
+  if (subproc != &mx_subproc_main && heap->slot == 0) {
+    mx_lock_acquire(&heap_records_lock);
+    heap->slot = ++heap_record_count;
+    mx_lock_release(&heap_records_lock);
+  }
+  heap_init(heap, subproc);
+  heap_enter(heap);
+}
+
+mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy) {
+  mx_heap_t* const heap = heap_record();
+  if (heap == NULL) return NULL;
+  heap_init(heap, subproc);
+  heap->arena = arena;
+  heap->tag = tag;
+  heap->allow_destroy = allow_destroy;
+  heap_enter(heap);
+  return heap;
+}
+
+void mx_heap_recycle(mx_heap_t* heap) {
+  mx_subproc_t* const subproc = heap->subproc;
+  mx_store_relaxed(&heap->id, MX_HEAP_GONE);
+  mx_lock_acquire(&subproc->lock);
+  if (heap->prev != NULL) heap->prev->next = heap->next;
+  else subproc->heaps = heap->next;
+  if (heap->next != NULL) heap->next->prev = heap->prev;
+  mx_count_add(&subproc->counters.heaps, -1);
+  mx_lock_release(&subproc->lock);
+  if (mx_heap_is_main(heap)) return;
+  mx_lock_acquire(&heap_records_lock);
+  heap->next = heap_records;
+  heap_records = heap;
+  mx_lock_release(&heap_records_lock);
+}
+
+// ---- deleting ----------------------------------------------------------------------------------
+
+static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
+  mx_lock_acquire(&main_heap->lock);
+  for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
+    mx_theap_unlink(heap, theap);
+    mx_theap_link(main_heap, theap);
+    mx_theap_tell_stale(theap);
+  }
+  mx_lock_release(&main_heap->lock);
+}
+
+// The list of those pages that were abandoned, now owned by this code. It is made of the links that
+// theaps use: nobody has such a page in a theap.
+static mx_page_t* move_pages(mx_heap_t* heap, mx_heap_t* main_heap) {
+  mx_page_t* claimed = NULL;
+  for (mx_page_t *next = heap->pages, *page; (page = next) != NULL;) {
+    // Up to the store the page cannot leave the list, since that takes the lock; behind it the
+    // page's owner may release it, and the record serve another.
+    next = page->heap_next;
+    mx_store_relaxed(&page->heap, main_heap);
+    mx_fence_seq_cst();  // pairs with that in was_moved
+    if (!mx_remote_try_claim(page)) continue;
+    page->next = claimed;
+    claimed = page;
+  }
+  heap->pages = NULL;
+  return claimed;
+}
+
+void mx_heap_delete(mx_heap_t* heap) {
+  mx_heap_t* const main_heap = &heap->subproc->main_heap;
+  mx_lock_acquire(&heap->lock);
+  move_theaps(heap, main_heap);
+  mx_page_t* next = move_pages(heap, main_heap);
+  mx_counters_move(&main_heap->counters, &heap->counters, true);
+  mx_lock_release(&heap->lock);
+  for (mx_page_t* page; (page = next) != NULL;) {
+    next = page->next;
+    page->next = NULL;
+    page->is_listed = 0;
+    mx_page_collect(page);
+    mx_page_abandon(page);
+  }
+  mx_heap_recycle(heap);
+  mx_thread_absorb_stale();
+}
+
+// ---- destroying --------------------------------------------------------------------------------
+
+// Takes the heap's lock and the guards of all its theaps.
+static void lock_with_theaps(mx_heap_t* heap) {
+  for (;;) {
+    mx_lock_acquire(&heap->lock);
+    mx_theap_t* theap = heap->theaps;
+    while (theap != NULL && mx_lock_try(&theap->guard)) theap = theap->next_in_heap;
+    if (theap == NULL) return;
+    // Its thread ends or collects just now.
+    for (mx_theap_t* t = heap->theaps; t != theap; t = t->next_in_heap) mx_lock_release(&t->guard);
+    mx_lock_release(&heap->lock);
+    mx_counter_add(&heap->counters.heaps_delete_wait, 1);
+    mx_os_yield();
+  }
+}
+
+// Empties the lists that a page can be on. Cheaper than to wipe whole theaps, which have hundreds.
+static void forget_page(const mx_page_t* page) {
+  const size_t bin = page->bin;
+  if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
+  mx_theap_t* const theap = page->theap;
+  theap->current[bin] = &mx_page_none;
+  theap->partial[bin] = theap->full[bin] = NULL;
+  theap->partial_count[bin] = theap->full_count[bin] = 0;
+}
+
+void mx_heap_drop_theaps(mx_heap_t* heap) {
+  lock_with_theaps(heap);
+  for (const mx_page_t* p = heap->pages; p != NULL; p = p->heap_next) forget_page(p);
+  for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
+    if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
+    if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
+    theap->retained_slices = 0;
+    mx_theap_unlink(heap, theap);
+    mx_store_release(&theap->heap, (mx_heap_t*)NULL);
+    mx_theap_tell_stale(theap);
+    mx_lock_release(&theap->guard);
+  }
+}
+
+void mx_heap_destroy(mx_heap_t* heap) {
+  mx_subproc_t* const subproc = heap->subproc;
+  mx_heap_drop_theaps(heap);
+  mx_page_t* next = heap->pages;
+  heap->pages = NULL;
+  mx_counters_move(&subproc->counters, &heap->counters, false);
+  mx_lock_release(&heap->lock);
+  for (mx_page_t* page; (page = next) != NULL;) {
+    next = page->heap_next;
+    mx_store_relaxed(&page->remote, MX_OWNED);
+    if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
+    else mx_page_drop(&subproc->arenas, page);
+  }
+  mx_arenas_purge_tick(&subproc->arenas);
+  mx_heap_recycle(heap);
+}

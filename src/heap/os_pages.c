@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Owns the memory of huge blocks: slices of an arena, or beyond `arena_max_object_size` (and when
+// arenas refuse) a mapping of its own, with a record from a pool of its own. The latter pages are
+// on a list of their sub-process, which is how they are found when no address leads there.
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "../page/remote.h"
+#include "heap.h"
+
+static mx_lock_t os_records_lock;
+static mx_page_t* os_records;
+
+static mx_page_t* os_record_alloc(void) {
+  mx_lock_acquire(&os_records_lock);
+  mx_page_t* page = os_records;
+  if (page != NULL) os_records = page->next;
+  mx_lock_release(&os_records_lock);
+  return page != NULL ? page : (mx_page_t*)mx_meta_alloc(MX_PAGE_RECORD_SIZE);
+}
+
+static void os_record_free(mx_page_t* page) {
+  mx_lock_acquire(&os_records_lock);
+  page->next = os_records;
+  os_records = page;
+  mx_lock_release(&os_records_lock);
+}
+
+void mx_os_pages_lock_records(void) { mx_lock_acquire(&os_records_lock); }
+
+void mx_os_pages_unlock_records(void) { mx_lock_release(&os_records_lock); }
+
+static void link_os_page(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_lock_acquire(&subproc->lock);
+  page->next = subproc->os_pages;
+  page->prev = NULL;
+  if (subproc->os_pages != NULL) subproc->os_pages->prev = page;
+  subproc->os_pages = page;
+  mx_lock_release(&subproc->lock);
+}
+
+static void unlink_os_page(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_lock_acquire(&subproc->lock);
+  if (page->prev != NULL) page->prev->next = page->next;
+  else subproc->os_pages = page->next;
+  if (page->next != NULL) page->next->prev = page->prev;
+  mx_lock_release(&subproc->lock);
+}
+
+static mx_page_t* os_page(const mx_heap_t* heap, size_t slices, size_t align, mx_slices_t* out) {
+  if (heap->arena != NULL || mx_option(disallow_os_alloc) != 0) return NULL;
+  // A window of the page map has no place for addresses from anywhere.
+  if (mx_pagemap_is_window()) return NULL;
+  mx_page_t* page = os_record_alloc();
+  if (page == NULL) return NULL;
+  const size_t size = slices * MX_SLICE_SIZE;
+  out->start = (uint8_t*)mx_vmem_map(size, align * MX_SLICE_SIZE, true);
+  if (out->start == NULL) {
+    os_record_free(page);
+    return NULL;
+  }
+  mx_count_add(&mx_process_counters.committed, (int64_t)size);
+  out->arena = NULL;
+  out->index = 0;
+  out->count = slices;
+  out->is_zero = true;
+  return page;
+}
+
+mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, mx_slices_t* out) {
+  const mx_slices_request_t request = {count, align, heap->arena, heap->numa_node};
+  const size_t most = (size_t)mx_option(arena_max_object_size) * MX_KIB;
+  if (count * MX_SLICE_SIZE <= most && mx_slices_alloc(&heap->subproc->arenas, &request, out)) {
+    return mx_arena_record(out->arena, out->index);
+  }
+  return os_page(heap, count, align, out);
+}
+
+bool mx_huge_page_enter(mx_page_t* page) {
+  mx_heap_t* const heap = mx_page_heap(page);
+  if (page->arena == NULL) link_os_page(heap->subproc, page);
+  if (!mx_pagemap_set(page->start, page->slice_count, page)) {
+    mx_huge_page_drop(heap->subproc, page);
+    return false;
+  }
+  mx_heap_link_page(heap, page);
+  return true;
+}
+
+void mx_huge_page_leave(mx_page_t* page) {
+  mx_subproc_t* const subproc = mx_heap_unlink_page(page);
+  mx_huge_page_drop(subproc, page);
+  mx_arenas_purge_tick(&subproc->arenas);
+}
+
+void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
+  if (page->arena != NULL) {
+    mx_page_drop(&subproc->arenas, page);
+    return;
+  }
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  mx_pagemap_set(page->start, page->slice_count, NULL);
+  unlink_os_page(subproc, page);
+  mx_vmem_unmap(page->start, mx_page_size(page), mx_page_size(page));
+  os_record_free(page);
+}
+
+// The size is counted with the page's heap, so both change under its lock.
+void mx_huge_page_resize(mx_page_t* page, size_t bytes) {
+  const int64_t change = (int64_t)bytes - (int64_t)page->block_size;
+  for (bool done = false; !done;) {
+    mx_heap_t* const heap = mx_page_heap(page);
+    const bool has_list = !mx_heap_is_main(heap);
+    if (has_list) mx_lock_acquire(&heap->lock);
+    done = (mx_page_heap(page) == heap);
+    if (done) {
+      page->block_size = bytes;
+      mx_count_add(&heap->counters.malloc_huge, change);
+    }
+    if (has_list) mx_lock_release(&heap->lock);
+  }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Owns sub-processes: each has arenas and heaps of its own, so that all it holds can go at once.
+//
+// The main one is static and always there. Records of the others are recycled, as those of heaps
+// are. The list of sub-processes has a lock of its own, the first in the order of locks.
+#include <string.h>
+
+#include "../mem/vmem.h"
+#include "heap.h"
+
+mx_lock_t mx_subproc_list_lock;
+
+static mx_subproc_t* subproc_records;
+
+mx_subproc_t* mx_subproc_create(void) {
+  if (!mx_heap_start()) return NULL;
+  mx_lock_acquire(&mx_subproc_list_lock);
+  mx_subproc_t* subproc = subproc_records;
+  if (subproc != NULL) subproc_records = subproc->next;
+  mx_lock_release(&mx_subproc_list_lock);
+  if (subproc == NULL) subproc = (mx_subproc_t*)mx_meta_alloc(sizeof(mx_subproc_t));
+  if (subproc == NULL) return NULL;
+  mx_heap_init_main(subproc);
+  mx_lock_acquire(&mx_subproc_list_lock);
+  mx_subproc_t* last = &mx_subproc_main;
+  while (last->next != NULL) last = last->next;
+  subproc->next = NULL;
+  last->next = subproc;
+  mx_lock_release(&mx_subproc_list_lock);
+  return subproc;
+}
+
+static void subproc_recycle(mx_subproc_t* subproc) {
+  mx_lock_acquire(&mx_subproc_list_lock);
+  mx_subproc_t* before = &mx_subproc_main;
+  while (before->next != subproc) before = before->next;
+  before->next = subproc->next;
+  subproc->next = subproc_records;
+  subproc_records = subproc;
+  mx_lock_release(&mx_subproc_list_lock);
+}
+
+static mx_heap_t* any_first_class_heap(mx_subproc_t* subproc) {
+  mx_lock_acquire(&subproc->lock);
+  mx_heap_t* heap = subproc->heaps;
+  while (heap != NULL && mx_heap_is_main(heap)) heap = heap->next;
+  mx_lock_release(&subproc->lock);
+  return heap;
+}
+
+// ---- destroying --------------------------------------------------------------------------------
+
+static void drop_all(mx_subproc_t* subproc) {
+  for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_destroy(heap);
+  mx_heap_t* const main_heap = &subproc->main_heap;
+  mx_heap_drop_theaps(main_heap);
+  mx_lock_release(&main_heap->lock);
+  while (subproc->os_pages != NULL) mx_huge_page_drop(subproc, subproc->os_pages);
+  mx_arenas_destroy(&subproc->arenas);
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
+    mx_store_relaxed(&subproc->listed[bin], (size_t)0);
+  }
+}
+
+void mx_subproc_destroy(mx_subproc_t* subproc) {
+  mx_counters_t* const past = &mx_subproc_main.counters;
+  drop_all(subproc);
+  mx_heap_recycle(&subproc->main_heap);
+  mx_counters_move(past, &subproc->main_heap.counters, false);
+  mx_counters_move(past, &subproc->counters, false);
+  subproc_recycle(subproc);
+}
+
+void mx_subproc_destroy_all(void) {
+  while (mx_subproc_main.next != NULL) mx_subproc_destroy(mx_subproc_main.next);
+  drop_all(&mx_subproc_main);
+  mx_counters_move(&mx_subproc_main.counters, &mx_subproc_main.main_heap.counters, false);
+}
+
+// ---- deleting ----------------------------------------------------------------------------------
+
+// Theaps can be left only of threads that are still there, against the contract.
+static void hand_over_theaps(mx_heap_t* from, mx_heap_t* to) {
+  mx_lock_acquire(&from->lock);
+  mx_lock_acquire(&to->lock);
+  for (mx_theap_t* theap; (theap = from->theaps) != NULL;) {
+    mx_theap_unlink(from, theap);
+    mx_theap_link(to, theap);
+    mx_theap_tell_stale(theap);
+  }
+  mx_lock_release(&to->lock);
+  mx_lock_release(&from->lock);
+}
+
+static void hand_over_os_pages(mx_subproc_t* from, mx_subproc_t* to) {
+  mx_lock_acquire(&from->lock);
+  mx_page_t* const first = from->os_pages;
+  from->os_pages = NULL;
+  mx_lock_release(&from->lock);
+  if (first == NULL) return;
+  mx_page_t* last = first;
+  for (mx_page_t* page = first; page != NULL; page = page->next) {
+    mx_store_relaxed(&page->heap, &to->main_heap);
+    last = page;
+  }
+  mx_lock_acquire(&to->lock);
+  last->next = to->os_pages;
+  if (last->next != NULL) last->next->prev = last;
+  to->os_pages = first;
+  mx_lock_release(&to->lock);
+}
+
+static void hand_over_arenas(mx_subproc_t* from, mx_subproc_t* to) {
+  const size_t count = mx_load_acquire(&from->arenas.count);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* const arena = mx_arena_at(&from->arenas, i);
+    size_t index = 0;
+    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
+      mx_store_relaxed(&page->heap, &to->main_heap);
+    }
+  }
+  mx_arenas_hand_over(&from->arenas, &to->arenas);
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
+    mx_add_relaxed(&to->listed[bin], mx_exchange_relaxed(&from->listed[bin], (size_t)0));
+  }
+}
+
+void mx_subproc_delete(mx_subproc_t* subproc) {
+  mx_subproc_t* const to = &mx_subproc_main;
+  for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_delete(heap);
+  hand_over_theaps(&subproc->main_heap, &to->main_heap);
+  hand_over_os_pages(subproc, to);
+  hand_over_arenas(subproc, to);
+  mx_heap_recycle(&subproc->main_heap);
+  mx_counters_move(&to->main_heap.counters, &subproc->main_heap.counters, true);
+  mx_counters_move(&to->counters, &subproc->counters, true);
+  subproc_recycle(subproc);
+}
+
+// ---- arenas ------------------------------------------------------------------------------------
+
+mx_arena_t* mx_subproc_arena_by_id(size_t id, mx_subproc_t** subproc) {
+  mx_arena_t* found = NULL;
+  if (id == 0) return NULL;
+  mx_lock_acquire(&mx_subproc_list_lock);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL && found == NULL; s = s->next) {
+    const size_t count = mx_load_acquire(&s->arenas.count);
+    for (size_t i = 0; i < count && found == NULL; i++) {
+      mx_arena_t* const arena = mx_arena_at(&s->arenas, i);
+      if (arena == NULL || arena->id != id) continue;
+      found = arena;
+      if (subproc != NULL) *subproc = s;
+    }
+  }
+  mx_lock_release(&mx_subproc_list_lock);
+  return found;
+}

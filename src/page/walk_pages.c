@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Owns the walk over the pages of an arena, in the order of their addresses.
+#include "page.h"
+
+mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index) {
+  for (size_t i = *index; i < arena->slices;) {
+    if (i % MX_WORD_BITS == 0 && mx_load_relaxed(&arena->free[i / MX_WORD_BITS]) == UINT64_MAX) {
+      i += MX_WORD_BITS;
+      continue;
+    }
+    if (!mx_bits_test(arena->free, i)) {
+      mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
+      if (page == mx_arena_record(arena, i)) {
+        *index = i + mx_max(page->slice_count, 1);
+        return page;
+      }
+    }
+    i++;
+  }
+  *index = arena->slices;
+  return NULL;
+}
