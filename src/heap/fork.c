@@ -33,7 +33,8 @@
 
 void mx_heap_before_fork(void) {
   mx_lock_acquire(&mx_subproc_list_lock);
-  mx_thread_lock_records();
+  mx_thread_before_fork();
+  mx_theap_lock_records();
   mx_heap_lock_records();
   mx_os_pages_lock_records();
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
@@ -53,7 +54,8 @@ void mx_heap_after_fork_parent(void) {
   }
   mx_os_pages_unlock_records();
   mx_heap_unlock_records();
-  mx_thread_unlock_records();
+  mx_theap_unlock_records();
+  mx_thread_after_fork_parent();
   mx_lock_release(&mx_subproc_list_lock);
 }
 

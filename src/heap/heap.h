@@ -120,6 +120,10 @@ void mx_thread_done(void* first_theap);
 void mx_thread_collect(bool force);
 // Puts aside this thread's theaps whose heaps others gave up.
 void mx_thread_absorb_stale(void);
+
+// ---- records of theaps (theap_record.c) --------------------------------------------------------
+mx_theap_t* mx_theap_record(void);  // NULL when out of memory
+void mx_theap_recycle(mx_theap_t* theap);
 // Tells a theap's thread that its heap was given up.
 void mx_theap_tell_stale(mx_theap_t* theap);
 // Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.
@@ -128,18 +132,20 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap);
 // Forgets all pages, without a look at them.
 void mx_theap_wipe(mx_theap_t* theap);
 
-// ---- heaps (heap.c) ----------------------------------------------------------------------------
+// ---- records of heaps (heap_record.c) ----------------------------------------------------------
 // A heap that takes its memory from `arena`, or any when NULL; NULL when out of memory.
 mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy);
+void mx_heap_init_main(mx_subproc_t* subproc);
+// Takes a heap off its sub-process' list, and its record back.
+void mx_heap_recycle(mx_heap_t* heap);
+
+// ---- giving heaps up (heap.c) ------------------------------------------------------------------
 // Gives a heap up; its blocks become the main heap's.
 void mx_heap_delete(mx_heap_t* heap);
 // Gives a heap up with all its blocks.
 void mx_heap_destroy(mx_heap_t* heap);
-// Unbinds all theaps of a heap, whosever they are, and forgets their pages.
+// Unbinds all theaps of a heap, whosever they are, and forgets their pages. Leaves its lock held.
 void mx_heap_drop_theaps(mx_heap_t* heap);
-// For subproc.c: makes a main heap, ends one, and takes a heap's record back.
-void mx_heap_init_main(mx_subproc_t* subproc);
-void mx_heap_recycle(mx_heap_t* heap);
 
 // ---- sub-processes (subproc.c) -----------------------------------------------------------------
 mx_subproc_t* mx_subproc_create(void);
@@ -159,10 +165,11 @@ void mx_heap_after_fork_parent(void);
 // In the child: threads other than this one are gone, locks are free.
 void mx_heap_after_fork(void);
 // For fork.c: locks and records of the other files.
-void mx_thread_lock_records(void);
-void mx_thread_unlock_records(void);
+void mx_thread_before_fork(void);
+void mx_thread_after_fork_parent(void);
 void mx_thread_after_fork(void);
-void mx_theap_recycle(mx_theap_t* theap);
+void mx_theap_lock_records(void);
+void mx_theap_unlock_records(void);
 void mx_heap_lock_records(void);
 void mx_heap_unlock_records(void);
 void mx_os_pages_lock_records(void);

@@ -62,58 +62,7 @@ bool mx_heap_start(void) {
   return mx_load_relaxed(&start_state) == STARTED;
 }
 
-// ---- theap records -----------------------------------------------------------------------------
-
-static mx_lock_t theap_records_lock;
-static mx_theap_t* theap_records;
-
-static mx_theap_t* theap_record(void) {
-  mx_lock_acquire(&theap_records_lock);
-  mx_theap_t* theap = theap_records;
-  if (theap != NULL) theap_records = theap->next_in_heap;
-  mx_lock_release(&theap_records_lock);
-  if (theap != NULL) return theap;
-  theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
-  if (theap == NULL) return NULL;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
-  return theap;
-}
-
-void mx_theap_recycle(mx_theap_t* theap) {
-  mx_lock_acquire(&theap_records_lock);
-  theap->next_in_heap = theap_records;
-  theap_records = theap;
-  mx_lock_release(&theap_records_lock);
-}
-
-void mx_theap_wipe(mx_theap_t* theap) {
-  memset(theap->partial, 0, sizeof(theap->partial));
-  memset(theap->full, 0, sizeof(theap->full));
-  memset(theap->partial_count, 0, sizeof(theap->partial_count));
-  memset(theap->full_count, 0, sizeof(theap->full_count));
-  memset(theap->retained, 0, sizeof(theap->retained));
-  theap->retained_slices = 0;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
-}
-
 // ---- binding -----------------------------------------------------------------------------------
-
-void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
-  theap->prev_in_heap = NULL;
-  theap->next_in_heap = heap->theaps;
-  if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
-  heap->theaps = theap;
-  theap->subproc = heap->subproc;
-  mx_count_add(&heap->counters.theaps, 1);
-  mx_store_release(&theap->heap, heap);
-}
-
-void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
-  if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
-  else heap->theaps = theap->next_in_heap;
-  if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
-  mx_count_add(&heap->counters.theaps, -1);
-}
 
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   theap->visits = 0;
@@ -146,15 +95,6 @@ static void leave_heap(mx_theap_t* theap) {
     unbind(theap);
   }
   mx_lock_release(&theap->guard);
-}
-
-void mx_theap_tell_stale(mx_theap_t* theap) {
-  if (theap->is_stale) return;
-  theap->is_stale = true;
-  mx_theap_t* const first = theap->first;
-  mx_theap_t* head = mx_load_relaxed(&first->stale);
-  do theap->next_stale = head;
-  while (!mx_cas_weak_acq_rel(&first->stale, &head, theap));
 }
 
 static void absorb_stale(mx_theap_t* first) {
@@ -199,7 +139,7 @@ static mx_theap_t* first_theap(mx_subproc_t* subproc) {
   if (!mx_heap_start()) return NULL;
   const bool is_new = (first == NULL);
   if (is_new) {
-    first = theap_record();
+    first = mx_theap_record();
     if (first == NULL) return NULL;
     enter_thread(first, first);
     first->spares = NULL;
@@ -254,7 +194,7 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
   if (theap != NULL) {
     first->spares = theap->next_in_heap;
   } else {
-    theap = theap_record();
+    theap = mx_theap_record();
     if (theap == NULL) return NULL;
     enter_thread(theap, first);
   }
@@ -343,15 +283,9 @@ void mx_thread_done(void* first_of_thread) {
 
 // ---- fork --------------------------------------------------------------------------------------
 
-void mx_thread_lock_records(void) {
-  mx_lock_acquire(&start_lock);
-  mx_lock_acquire(&theap_records_lock);
-}
+void mx_thread_before_fork(void) { mx_lock_acquire(&start_lock); }
 
-void mx_thread_unlock_records(void) {
-  mx_lock_release(&theap_records_lock);
-  mx_lock_release(&start_lock);
-}
+void mx_thread_after_fork_parent(void) { mx_lock_release(&start_lock); }
 
 void mx_thread_after_fork(void) {
   mx_theap_t* const first = mx_tls_theap->first;

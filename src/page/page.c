@@ -2,9 +2,12 @@
 // Owns a page's blocks: carving them, and collecting what other threads freed.
 #include "page.h"
 
+#include <string.h>
+
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
+#include "holes.h"
 #include "remote.h"
 
 // Blocks are carved at least an OS page's worth at a time, and as many as the page already has, up
@@ -12,6 +15,30 @@
 #define CARVE_MAX (8 * MX_KIB)
 
 mx_page_t mx_page_none;
+
+// The largest shift of a page's first block that makes room for a canary in front of it.
+#define FENCE_MAX ((size_t)4096)
+
+// Gives a page its key, and a place in front of its first block: as large as the alignment of the
+// blocks, which therefore stay aligned as they are promised to be.
+static void init_hardened(mx_page_t* page) {
+  page->key = mx_random64();
+  if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
+  if (MX_LIVE_BITS) {
+    mx_page_extra_t* const extra = mx_page_extra(page);
+    memset(extra, 0, sizeof(*extra));
+    extra->random = mx_random64();
+  }
+  size_t room = (size_t)page->slice_count * MX_SLICE_SIZE;
+  if (MX_GUARD_PAGES) room -= mx_facts.os_page;
+  const size_t fence = page->block_size & (0 - page->block_size);
+  if (MX_CHECK_NEIGHBOUR && fence <= FENCE_MAX) {
+    room -= fence;
+    page->start += fence;
+    mx_pad_set(page, page->start - page->block_size, 0);
+  }
+  page->reserved = (uint32_t)(room / page->block_size);
+}
 
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
                   struct mx_heap_s* heap) {
@@ -22,7 +49,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 1 : size / block_size);
   page->bin = (uint8_t)bin;
   page->is_listed = 0;
-  page->is_zero = slices->is_zero;
+  mx_store_relaxed(&page->lend, (uint8_t)0);
   page->retired = 0;
   page->start = slices->start;
   page->block_size = block_size;
@@ -33,6 +60,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->slice_index = (uint32_t)slices->index;
   page->slice_count = (uint32_t)slices->count;
   page->heap_next = page->heap_prev = NULL;
+  if (MX_ENCODE_LINKS || MX_PADDING) init_hardened(page);
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_store_release(&page->remote, MX_OWNED);
 }
@@ -46,19 +74,68 @@ static uint32_t carve_count(const mx_page_t* page) {
   return (uint32_t)mx_min(count, page->reserved - page->capacity);
 }
 
+// Whether all OS pages that a range overlaps were not present, so that it reads as zero. The ends
+// are shared with other blocks, which may have brought them.
+static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
+  const size_t fresh = mx_arena_touch(page->arena, first, size);
+  return fresh * mx_facts.os_page >= size;
+}
+
+static mx_block_t* block_at(const mx_page_t* page, size_t index) {
+  return (mx_block_t*)(void*)(page->start + index * page->block_size);
+}
+
+static void link_in_order(mx_page_t* page, size_t first, size_t count) {
+  mx_block_t* next = page->free;
+  for (size_t i = first + count; i-- > first;) {
+    mx_block_t* const block = block_at(page, i);
+    mx_block_set_next(page, block, next);
+    next = block;
+  }
+  page->free = next;
+}
+
+#define SHUFFLE_MAX 256
+
+// As link_in_order, in one of all orders (Fisher and Yates, from the inside out).
+static void link_shuffled(mx_page_t* page, size_t first, size_t count) {
+  uint16_t order[SHUFFLE_MAX];
+  uint64_t random = mx_random64();
+  for (size_t i = 0; i < count; i++) {
+    const size_t j = (size_t)(((mx_random_step(&random) >> 32) * (i + 1)) >> 32);
+    order[i] = order[j];
+    order[j] = (uint16_t)i;
+  }
+  for (size_t i = 0; i < count; i++) {
+    mx_block_t* const block = block_at(page, first + order[i]);
+    mx_block_set_next(page, block, page->free);
+    page->free = block;
+  }
+}
+
+// What checked builds keep in every carved block, free or not.
+static void dress(mx_page_t* page, size_t first, size_t count) {
+  for (size_t i = first; i < first + count; i++) {
+    mx_block_t* const block = block_at(page, i);
+    if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
+    if (MX_PADDING) mx_pad_set(page, block, 0);
+  }
+}
+
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   if (page->capacity >= page->reserved) return false;
-  const uint32_t count = carve_count(page);
-  const size_t size = page->block_size;
-  uint8_t* const first = page->start + page->capacity * size;
-  uint8_t* const last = first + (count - 1) * size;
-  page->capacity += count;  // first, so that links into the new blocks are valid
-  for (uint8_t* p = first; p < last; p += size) {
-    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)(p + size));
+  const size_t count = carve_count(page);
+  const size_t first = page->capacity;
+  *is_zero = (page->is_zero && page->free == NULL && !MX_DEBUG_FILL);
+  page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
+  if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);
+  if (MX_RANDOM_ORDER) {
+    for (size_t done = 0; done < count; done += SHUFFLE_MAX) {
+      link_shuffled(page, first + done, mx_min(count - done, SHUFFLE_MAX));
+    }
+  } else {
+    link_in_order(page, first, count);
   }
-  mx_block_set_next(page, (mx_block_t*)(void*)last, page->free);
-  *is_zero = (page->is_zero && page->free == NULL);
-  page->free = (mx_block_t*)(void*)first;
   mx_counter_add(&mx_process_counters.pages_extended, 1);
   return true;
 }
@@ -82,6 +159,7 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
 
 bool mx_page_collect(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
+  if (MX_LIVE_BITS && list != NULL) list = mx_live_accept(page, list);
   if (list == NULL) return false;
   mx_page_put_back(page, list);
   return true;

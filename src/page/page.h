@@ -11,9 +11,9 @@
 //   free      on the page's list `free`; only the page's owner touches that
 //   remote    on the atomic list `remote`, pushed there by other threads
 //   uncarved  beyond `capacity`: not yet on any list, its memory never touched
+//   hole      carved and free, but in OS pages that were given back: on no list (see holes.h)
 //
-// `used` counts the blocks of [0, capacity) that are not on `free`: live and remote ones; and
-// one more while the page is a thread's current page of its bin, so that free() finds
+// `used` counts the live and the remote blocks, and one more while the page is a thread's current page of its bin, so that free() finds
 // `used == 0` only when a page that nobody allocates from has become empty.
 //
 // The lowest bit of `remote` says that the page is owned. The owner is a thread (`owner` is its
@@ -56,7 +56,7 @@ struct mx_page_s {
   uint32_t reserved;           // blocks that fit
   uint8_t bin;
   uint8_t is_listed;           // its bit in the arena's `abandoned` bitmap may be set
-  uint8_t is_zero;             // memory beyond capacity reads as zero
+  mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
   uint8_t retired;             // empty and kept: its place in theap->retained + 1, else 0
   uint8_t* start;
   size_t block_size;
@@ -86,8 +86,8 @@ extern mx_hidden mx_page_t mx_page_none;
 // carved yet.
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
                   struct mx_heap_s* heap);
-// Carves more blocks onto `free`; false when all are carved. *is_zero: those blocks read as zero
-// but for their links.
+// Carves more blocks onto `free`, those of holes first; false when there is none. *is_zero: those
+// blocks read as zero but for their links.
 bool mx_page_extend(mx_page_t* page, bool* is_zero);
 // Moves remotely freed blocks onto `free`; answers whether there were any. Owner only.
 bool mx_page_collect(mx_page_t* page);
@@ -110,8 +110,23 @@ mx_inline struct mx_heap_s* mx_page_heap(const mx_page_t* page) {
 
 mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_BIN_HUGE; }
 
+// `lend`, see holes.h.
+#define MX_PAGE_RESTS 1  // no block is taken from it: its owner only frees into it
+#define MX_PAGE_LENT 2   // somebody looks for holes, and the page must stay as it is
+#define MX_PAGE_HOLES 4  // it has holes
+#define MX_PAGE_GONE 8   // it was released while it was lent; who has it does the rest
+
+mx_inline bool mx_page_has_holes(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->lend) & MX_PAGE_HOLES) != 0;
+}
+
+// Whether mx_page_extend would find something.
+mx_inline bool mx_page_can_extend(const mx_page_t* page) {
+  return page->capacity < page->reserved || mx_page_has_holes(page);
+}
+
 mx_inline bool mx_page_has_free(const mx_page_t* page) {
-  return page->free != NULL || page->capacity < page->reserved;
+  return page->free != NULL || mx_page_can_extend(page);
 }
 
 // Whether p can be the start of a block, judged by what never changes while the page lives.

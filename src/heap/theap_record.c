@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Owns the records of theaps: their pool, and their places in the lists of heaps and threads.
+#include <string.h>
+
+#include "../mem/vmem.h"
+#include "heap.h"
+
+// ---- theap records -----------------------------------------------------------------------------
+
+static mx_lock_t theap_records_lock;
+static mx_theap_t* theap_records;
+
+mx_theap_t* mx_theap_record(void) {
+  mx_lock_acquire(&theap_records_lock);
+  mx_theap_t* theap = theap_records;
+  if (theap != NULL) theap_records = theap->next_in_heap;
+  mx_lock_release(&theap_records_lock);
+  if (theap != NULL) return theap;
+  theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
+  if (theap == NULL) return NULL;
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
+  return theap;
+}
+
+void mx_theap_recycle(mx_theap_t* theap) {
+  mx_lock_acquire(&theap_records_lock);
+  theap->next_in_heap = theap_records;
+  theap_records = theap;
+  mx_lock_release(&theap_records_lock);
+}
+
+void mx_theap_wipe(mx_theap_t* theap) {
+  memset(theap->partial, 0, sizeof(theap->partial));
+  memset(theap->full, 0, sizeof(theap->full));
+  memset(theap->partial_count, 0, sizeof(theap->partial_count));
+  memset(theap->full_count, 0, sizeof(theap->full_count));
+  memset(theap->retained, 0, sizeof(theap->retained));
+  theap->retained_slices = 0;
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
+}
+
+// ---- binding -----------------------------------------------------------------------------------
+
+void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
+  theap->prev_in_heap = NULL;
+  theap->next_in_heap = heap->theaps;
+  if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
+  heap->theaps = theap;
+  theap->subproc = heap->subproc;
+  mx_count_add(&heap->counters.theaps, 1);
+  mx_store_release(&theap->heap, heap);
+}
+
+void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
+  if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
+  else heap->theaps = theap->next_in_heap;
+  if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
+  mx_count_add(&heap->counters.theaps, -1);
+}
+
+void mx_theap_tell_stale(mx_theap_t* theap) {
+  if (theap->is_stale) return;
+  theap->is_stale = true;
+  mx_theap_t* const first = theap->first;
+  mx_theap_t* head = mx_load_relaxed(&first->stale);
+  do theap->next_stale = head;
+  while (!mx_cas_weak_acq_rel(&first->stale, &head, theap));
+}
+
+void mx_theap_lock_records(void) { mx_lock_acquire(&theap_records_lock); }
+
+void mx_theap_unlock_records(void) { mx_lock_release(&theap_records_lock); }
