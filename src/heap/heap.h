@@ -39,6 +39,7 @@ struct mx_theap_s {
   uint32_t retained_until[MX_RETAINED_MAX];  // low bits of the clock, in ms
   uint32_t retained_next;                // where in the ring the next one goes
   uint32_t retained_slices;
+  uint64_t idle[MX_BIN_COUNT / 64 + 1];  // bins whose current page was empty at the last round
   uint32_t visits;                       // of the slow path
   bool in_deferred_free;
   unsigned long long heartbeat;

@@ -228,6 +228,27 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
   mx_page_abandon(page);
 }
 
+// A current page counts itself as used, so no free() tells that it became empty: bins that a
+// program has done with are found here. One that was empty in two rounds goes.
+static void release_idle(mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    mx_page_t* const page = theap->current[bin];
+    if (page == &mx_page_none) continue;
+    uint64_t* const word = &theap->idle[bin / 64];
+    const uint64_t bit = (uint64_t)1 << (bin % 64);
+    if (page->used > 1) {
+      *word &= ~bit;
+    } else if ((*word & bit) == 0) {
+      *word |= bit;
+    } else {
+      *word &= ~bit;
+      theap->current[bin] = &mx_page_none;
+      page->used = 0;
+      mx_page_release(page);
+    }
+  }
+}
+
 // ---- collecting --------------------------------------------------------------------------------
 
 // Detaches the current page with exact counts; NULL when there is none.
@@ -283,6 +304,7 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
   if (theap->visits % VISITS_PER_ROUND == 0) {
+    release_idle(theap);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
