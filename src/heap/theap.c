@@ -6,15 +6,19 @@
 // abandoned to whoever frees into it first; with room still to carve, it waits behind the partial
 // pages with freed blocks, since their memory was touched before. Empty pages are kept for a
 // while, within a bound.
+//
+// Pages that are not current are at rest, and others may make holes in them (see page/holes.h). One
+// that is lent out just then is passed over.
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../page/holes.h"
 #include "../page/remote.h"
 #include "heap.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
-#define RETAIN_SLICES 32  // how much may be kept in empty pages: this,
-#define RETAIN_SHARE 8    // and this part of all slices in use
+#define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
+#define RETAIN_SHARE 16   // and this part of all slices in use
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 
@@ -145,7 +149,8 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   const size_t bin = page->bin;
   theap->current[bin] = &mx_page_none;
   page->used--;
-  if (page->capacity < page->reserved) {
+  mx_page_rest(page);
+  if (mx_page_can_extend(page)) {
     push_behind(theap, page);
     return;
   }
@@ -161,10 +166,13 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
 
 // A page of the full list that others freed into.
 static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
-  for (mx_page_t* page = theap->full[bin]; page != NULL; page = page->next) {
+  mx_page_t* page;
+  for (mx_page_t* next = theap->full[bin]; (page = next) != NULL;) {
+    next = page->next;
     if (!mx_page_collect(page)) continue;
     remove_full(theap, page);
-    return page;
+    if (mx_page_hold(page)) return page;
+    push_head(theap, page);
   }
   return NULL;
 }
@@ -178,7 +186,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     if (best == NULL || page->used > best->used) best = page;
   }
   if (best == NULL) best = theap->partial[bin];
-  if (best == NULL) return NULL;
+  if (best == NULL || !mx_page_hold(best)) return NULL;
   forget_retained(theap, best);
   remove_partial(theap, best);
   return best;
@@ -189,6 +197,10 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   if (page == NULL) page = pick_full(theap, bin);
   if (page != NULL) return page;
   page = mx_page_reclaim(theap->heap, bin);
+  if (page != NULL && !mx_page_hold(page)) {
+    mx_theap_adopt(theap, page);
+    page = NULL;
+  }
   if (page == NULL) page = mx_page_fresh(theap->heap, bin);
   if (page == NULL) return NULL;
   page->theap = theap;
@@ -288,7 +300,10 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);
-    if (page != NULL) mx_page_abandon(page);
+    if (page != NULL) {
+      mx_page_rest(page);
+      mx_page_abandon(page);
+    }
     while ((page = theap->partial[bin]) != NULL) {
       remove_partial(theap, page);
       mx_page_collect(page);
