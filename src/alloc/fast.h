@@ -14,11 +14,13 @@
 // Pops a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
 // finds bin 0, which never has a page.
 mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
-  if (mx_unlikely(size > MX_SMALL_MAX - MX_PAD)) return mx_alloc_medium(size, theap);
+  if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) {
+    return mx_alloc_medium(size, theap);
+  }
   mx_page_t* const page = theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, false);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
   return block;
 }
 
@@ -37,13 +39,15 @@ mx_inline void mx_clear_small(uint8_t* p, size_t size) {
 mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   size_t total;
   if (mx_unlikely(mx_mul_overflow(count, size, &total))) return mx_calloc_slow(count, size, theap);
-  if (mx_unlikely(total > 64 - MX_PAD)) return mx_calloc_slow(count, size, theap);
+  if (mx_unlikely(total - MX_SIZE_MIN > 64 - MX_PAD - MX_SIZE_MIN)) {
+    return mx_calloc_slow(count, size, theap);
+  }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->current[rounded / MX_ALIGN];
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
-  mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
-  if (MX_HARDEN) mx_harden_alloc(page, block, total, true);
+  if (MX_HARDEN) mx_harden_alloc(page, block, total, true, false);
+  else mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
   return block;
 }
 

@@ -37,19 +37,24 @@ mx_noinline void mx_free_slow(void* p) {
   mx_page_t* const page = page_of(p);
   // Only constant fields of the page are read: it may be another thread's.
   if (mx_unlikely(page == NULL || !mx_page_could_be_block(page, p))) {
-    mx_error(EINVAL_, "free: invalid pointer %p\n", p);
+    mx_error(EINVAL_, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
+                                                        : "free: invalid pointer: %p\n", p);
     return;
   }
   if (mx_page_is_huge(page)) {
-    if (MX_HARDEN && !mx_harden_free(page, p)) return;
+    if (MX_HARDEN && !mx_harden_free_huge(page, p)) return;
     mx_huge_free(page);
+    return;
+  }
+  if (mx_page_is_zeroblock(page)) {
+    mx_zeroblock_free(page, p);
     return;
   }
   if (is_mine(page)) {
     free_local(page, p);
     return;
   }
-  if (MX_HARDEN && !mx_harden_free(page, p)) return;
+  if (MX_HARDEN && !mx_harden_free_remote(page, p)) return;
   if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
 }
 
@@ -57,5 +62,5 @@ size_t mx_usable_size(const void* p) {
   if (p == NULL) return 0;
   const mx_page_t* const page = page_of(p);
   if (page == NULL || !mx_page_could_be_block(page, p)) return 0;
-  return mx_usable_of(page, p);
+  return mx_page_is_zeroblock(page) ? 0 : mx_usable_of(page, p);
 }

@@ -15,16 +15,20 @@
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
   if (offset % align != 0) return NULL;
   if (size > MX_MAX_ALLOC - align) return mx_alloc_slow(SIZE_MAX, theap, zero);
-  if (align > MX_ALIGN) {
-    const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
-    if (align > MX_SLICE_SIZE || padded > MX_BIN_MAX_SIZE) {
-      if (theap->heap == NULL) theap = mx_thread_theap();
-      if (theap == NULL) return NULL;
-      return mx_huge_alloc(theap->heap, size, align, zero);
-    }
-    size = padded - MX_PAD;
+  if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
+  const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
+  void* p;
+  if (align > MX_SLICE_SIZE || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
+    if (theap->heap == NULL) theap = mx_thread_theap();
+    if (theap == NULL) return NULL;
+    if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(theap, align);
+    p = mx_huge_alloc(theap->heap, size, align, zero);
+    if (MX_HARDEN) mx_harden_alloc_huge(p, size);
+    return p;
   }
-  return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
+  p = (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  if (MX_HARDEN) mx_harden_shrink(p, size);
+  return p;
 }
 
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
@@ -49,7 +53,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
     return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
   }
   const size_t usable = mx_usable_size(p);
-  if (mx_unlikely(usable == 0)) {
+  if (mx_unlikely(usable == 0) && !mx_page_is_zeroblock(mx_pagemap_get(p))) {
     mx_error(EINVAL_, "realloc: invalid pointer %p\n", p);
     return NULL;
   }

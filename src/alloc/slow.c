@@ -15,14 +15,19 @@ static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero)
   mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
   if (page == NULL) return NULL;
   mx_block_t* const block = mx_page_pop(page);
-  if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, zero);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
+  else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
   return block;
 }
 
 static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
+  if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(theap, 1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
-  if (padded > MX_BIN_MAX_SIZE) return mx_huge_alloc(theap->heap, size, 1, zero);
+  if (padded > MX_BIN_MAX_SIZE) {
+    void* const p = mx_huge_alloc(theap->heap, size, 1, zero);
+    if (MX_HARDEN) mx_harden_alloc_huge(p, size);
+    return p;
+  }
   return alloc_in_bin(theap, size, mx_bin_of(padded), zero);
 }
 
@@ -50,6 +55,7 @@ mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
+  if (MX_ZERO_BLOCKS && size == 0) return mx_alloc_slow(0, theap, false);
   const size_t padded = size + MX_PAD;
   mx_page_t* page;
   if (mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) page = theap->current[mx_bin_of_medium(padded)];
@@ -57,17 +63,19 @@ mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
   else return mx_alloc_slow(size, theap, false);
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, false);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
   return block;
 }
 
 void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
-  if (size > MX_BIN_MAX_SIZE - MX_PAD) return mx_alloc_slow(size, theap, true);
+  if (size > MX_BIN_MAX_SIZE - MX_PAD || (MX_ZERO_BLOCKS && size == 0)) {
+    return mx_alloc_slow(size, theap, true);
+  }
   mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
-  memset(block, 0, page->block_size);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, true);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, true, false);
+  else memset(block, 0, page->block_size);
   return block;
 }
 

@@ -16,7 +16,7 @@ static size_t meta_bytes(size_t slices) {
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
                          (4 + MX_BIN_COUNT) * words * sizeof(mx_bits_t) +
-                         slices * MX_PAGE_RECORD_SIZE + MX_PAGE_RECORD_SIZE,
+                         slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE,
                      mx_facts.os_page);
 }
 

@@ -28,7 +28,7 @@ typedef struct mx_arena_s {
   mx_bits_t* committed;
   mx_bits_t* waiting;
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
-  uint8_t* records;        // a page record (MX_PAGE_RECORD_SIZE) for each slice
+  uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
   void* mapping;           // what to unmap, NULL when the memory is the user's
   size_t mapping_size;
   size_t meta_size;
@@ -109,7 +109,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 MX_END_DECLS
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
-  return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_SIZE);
+  return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_STRIDE);
 }
 
 mx_inline mx_bits_t* mx_arena_abandoned(const mx_arena_t* arena, size_t bin) {

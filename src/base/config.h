@@ -31,7 +31,7 @@
 #endif
 
 // free() checks that a pointer is the start of a live block before it touches anything.
-#if defined(MI_FREE_IS_CHECKED) || MX_DEBUG > 0 || MX_SECURE > 0
+#if defined(MI_FREE_IS_CHECKED) || MX_DEBUG > 0 || MX_SECURE >= 4
 #define MX_CHECKED_FREE 1
 #else
 #define MX_CHECKED_FREE 0
@@ -39,17 +39,19 @@
 
 // Blocks end in a canary that free() verifies; usable size is then exactly what was asked for.
 #if (defined(MI_PADDING) && MI_PADDING) || ((MX_DEBUG > 0 || MX_SECURE >= 3) && !defined(MI_NO_PADDING))
-#define MX_PADDING 1
+#define MX_WANT_PADDING 1
 #else
-#define MX_PADDING 0
+#define MX_WANT_PADDING 0
 #endif
 
-// Links of the free lists are stored encoded and verified when they are read.
-#if MX_SECURE >= 3 || MX_DEBUG > 0
-#define MX_ENCODE_LINKS 1
+// A set of mitigations to leave out, by number; see mitigations.h.
+#if defined(MI_OMIT_MITIGATIONS)
+#define MX_OMIT_MITIGATIONS MI_OMIT_MITIGATIONS
 #else
-#define MX_ENCODE_LINKS 0
+#define MX_OMIT_MITIGATIONS 0
 #endif
+
+#include "mitigations.h"
 
 // An external tool is told of every block: memcheck, AddressSanitizer, or none.
 #if defined(MI_TRACK_VALGRIND) && MI_TRACK_VALGRIND
@@ -112,7 +114,6 @@
 
 mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");
 mx_static_assert(MX_DEBUG >= 0 && MX_DEBUG <= 3, "MI_DEBUG is a level from 0 to 3");
-mx_static_assert(!MX_ENCODE_LINKS || MX_CHECKED_FREE, "encoded links are read by checked frees");
 mx_static_assert(sizeof(size_t) == sizeof(void*), "sizes and pointers are of one width");
 
 #endif

@@ -6,8 +6,10 @@
 
 #include "../base/facts.h"
 #include "../base/hooks.h"
+#include "../mem/random.h"
 #include "../mem/vmem.h"
 #include "holes.h"
+#include "padding.h"
 #include "remote.h"
 
 // Blocks are carved at least an OS page's worth at a time, and as many as the page already has, up

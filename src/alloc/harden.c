@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Owns the checks of the hardened builds and what they say. page/live.h and page/padding.h describe
+// what is checked.
+#include "harden.h"
+
+#include <string.h>
+
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "alloc.h"
+
+#define EAGAIN_ 11
+#define EFAULT_ 14
+#define EINVAL_ 22
+
+// ---- the slack behind a block ------------------------------------------------------------------
+
+// How much of the slack is filled and verified: all of it in debug builds, which name the first
+// byte that was hit, else as far as a small overflow reaches.
+#define SLACK_CHECKED_MAX ((size_t)(MX_DEBUG > 0 ? MX_PAD_SLACK_MAX : 40))
+
+// The byte behind the user's last one is 0; the others differ from it.
+static void fill_slack(uint8_t* end, size_t slack) {
+  if (slack == 0) return;
+  memset(end, MX_FILL_SLACK, mx_min(slack, SLACK_CHECKED_MAX));
+  end[0] = 0;
+}
+
+// How many bytes of the slack are as they were; the slack itself when all are.
+static size_t intact_slack(const uint8_t* end, size_t slack) {
+  const size_t checked = mx_min(slack, SLACK_CHECKED_MAX);
+  if (checked == 0) return slack;
+  if (end[0] != 0) return 0;
+  for (size_t i = 1; i < checked; i++) {
+    if (end[i] != MX_FILL_SLACK) return i;
+  }
+  return slack;
+}
+
+static void set_size(const mx_page_t* page, void* block, size_t size) {
+  const size_t slack = page->block_size - MX_PAD - size;
+  fill_slack((uint8_t*)block + size, slack);
+  mx_pad_set(page, block, slack);
+}
+
+static size_t size_of(const mx_page_t* page, const void* block) {
+  if (!MX_PADDING) return page->block_size;
+  const size_t slack = mx_pad_slack(page->key, mx_load_relaxed(mx_pad_of(page, block)));
+  const size_t most = page->block_size - MX_PAD;
+  return slack > most ? 0 : most - slack;
+}
+
+// ---- reports -----------------------------------------------------------------------------------
+
+static void report_free(const char* function, const mx_page_t* page, const void* p) {
+  if ((uintptr_t)p % sizeof(void*) != 0) {
+    mx_error(EINVAL_, "%s: invalid (unaligned) pointer: %p\n", function, p);
+  } else if (!mx_page_could_be_block(page, p)) {
+    mx_error(EINVAL_, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
+             page->block_size - MX_PAD);
+  } else {
+    mx_error(EAGAIN_, "%s: double free detected of block %p with size %zu\n", function, p,
+             page->block_size - MX_PAD);
+  }
+}
+
+// The canary of a block, or the slack in front of it, is not what it was.
+static mx_noinline void report_overflow(const mx_page_t* page, const void* block) {
+  const size_t size = mx_pad_is_valid(page, block) ? size_of(page, block) : 0;
+  const size_t most = page->block_size - MX_PAD;
+  if (size == 0) {
+    mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n",
+             block, most, most);
+    return;
+  }
+  const size_t good = intact_slack((const uint8_t*)block + size, most - size);
+  mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
+           size, size + good);
+}
+
+static mx_noinline void report_underflow(const mx_page_t* page, const void* block) {
+  mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write before its start, or "
+           "past the end of the block in front\n", block, size_of(page, block));
+}
+
+static mx_noinline void report_used_after_free(const mx_page_t* page, const void* block,
+                                               size_t at) {
+  mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n", block,
+           page->block_size - MX_PAD, at);
+}
+
+// ---- allocating --------------------------------------------------------------------------------
+
+static void check_fill(const mx_page_t* page, const void* block) {
+  const uint8_t* const p = (const uint8_t*)block;
+  for (size_t i = sizeof(mx_block_t); i < page->block_size - MX_PAD; i++) {
+    if (p[i] == MX_FILL_FREED) continue;
+    report_used_after_free(page, block, i);
+    return;
+  }
+}
+
+void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
+  if (MX_LIVE_BITS) {
+    mx_live_t* const words = mx_live_words(page, block);
+    const uint64_t bit = mx_live_bit(block), live = mx_load_relaxed(&words->live);
+    if (mx_unlikely((live & bit) != 0)) {
+      mx_error(EFAULT_, "corrupted free list: block %p of size %zu is in use\n", block,
+               page->block_size - MX_PAD);
+    }
+    mx_store_relaxed(&words->live, live | bit);
+  }
+  if (MX_PADDING) {
+    if (mx_unlikely(!mx_pad_is_valid(page, block))) {
+      report_used_after_free(page, block, page->block_size - MX_PAD);
+    }
+  }
+  if (MX_DEBUG_FILL) check_fill(page, block);
+  if (MX_PADDING) set_size(page, block, size);
+  if (zero) memset(block, 0, is_zero ? mx_min(sizeof(mx_block_t), size) : size);
+  else if (MX_DEBUG_FILL) memset(block, MX_FILL_FRESH, size);
+}
+
+#define FILL_MAX (8 * MX_MIB)
+
+void mx_harden_alloc_huge(void* block, size_t size) {
+  if (block == NULL || !MX_PADDING) return;
+  set_size(mx_pagemap_get(block), block, size);
+}
+
+// ---- freeing -----------------------------------------------------------------------------------
+
+static bool check_padding(const mx_page_t* page, void* block) {
+  const uint64_t key = page->key;
+  const uint64_t pad = mx_load_relaxed(mx_pad_of(page, block));
+  const size_t slack = mx_pad_slack(key, pad);
+  if (mx_unlikely(pad != mx_pad_make(key, block, slack) || slack > page->block_size - MX_PAD)) {
+    report_overflow(page, block);
+    mx_pad_set(page, block, 0);
+    return true;
+  }
+  const uint8_t* const end = (const uint8_t*)block + page->block_size - MX_PAD - slack;
+  if (mx_unlikely(intact_slack(end, slack) != slack)) report_overflow(page, block);
+  return true;
+}
+
+// What lies in front of a block: the canary of the block before it, or of the page's fence.
+static void check_front(const mx_page_t* page, const void* block) {
+  if ((uintptr_t)block % MX_SLICE_SIZE == 0 && block == page->start) return;
+  const uint8_t* const before = (const uint8_t*)block - page->block_size;
+  if (mx_likely(mx_pad_is_valid(page, before))) return;
+  report_underflow(page, block);
+  mx_pad_set(page, before, 0);
+}
+
+static void clear_freed(const mx_page_t* page, void* block) {
+  if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
+  else if (mx_option(zero_on_free) != 0) memset(block, 0, page->block_size - MX_PAD);
+}
+
+bool mx_harden_free(mx_page_t* page, void* block) {
+  if (MX_LIVE_BITS) {
+    if (mx_unlikely(!mx_live_test(page, block))) {
+      report_free("free", page, block);
+      return false;
+    }
+  }
+  if (MX_PADDING) check_padding(page, block);
+  if (MX_CHECK_NEIGHBOUR) check_front(page, block);
+  if (MX_LIVE_BITS) {
+    mx_live_t* const words = mx_live_words(page, block);
+    mx_store_relaxed(&words->live, mx_load_relaxed(&words->live) & ~mx_live_bit(block));
+  }
+  clear_freed(page, block);
+  return true;
+}
+
+bool mx_harden_free_remote(mx_page_t* page, void* block) {
+  if (MX_LIVE_BITS) {
+    mx_live_t* const words = mx_live_words(page, block);
+    const uint64_t bit = mx_live_bit(block);
+    if (mx_unlikely(!mx_live_test(page, block) || (mx_or_acq_rel(&words->gone, bit) & bit) != 0)) {
+      report_free("free", page, block);
+      return false;
+    }
+  }
+  if (MX_PADDING) check_padding(page, block);
+  if (MX_CHECK_NEIGHBOUR) check_front(page, block);
+  clear_freed(page, block);
+  return true;
+}
+
+bool mx_harden_free_huge(mx_page_t* page, void* block) {
+  return !MX_PADDING || check_padding(page, block);
+}
+
+// ---- sizes -------------------------------------------------------------------------------------
+
+size_t mx_harden_usable(const mx_page_t* page, const void* block) {
+  if (MX_LIVE_BITS && !mx_page_is_huge(page) && !mx_live_test(page, block)) return 0;
+  return size_of(page, block);
+}
+
+void mx_harden_shrink(void* block, size_t size) {
+  if (!MX_PADDING || block == NULL) return;
+  mx_page_t* const page = mx_pagemap_get(block);
+  if (page->block_size - MX_PAD - size <= MX_PAD_SLACK_MAX) set_size(page, block, size);
+}
+
+bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align) {
+  if (!MX_CHECK_SIZED || block == NULL) return true;
+  const mx_page_t* const page = mx_pagemap_get(block);
+  // What is no live block is reported by the free that follows.
+  if (mx_pagemap_is_none(page) || mx_page_is_zeroblock(page)) return true;
+  if (align > 0 && !mx_is_aligned(block, align)) {
+    mx_error(EINVAL_, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
+    return false;
+  }
+  if (mx_page_is_huge(page) ? block != page->start : !mx_live_test(page, block)) return true;
+  const size_t has = size_of(page, block);
+  if (size == SIZE_MAX || size == has) return true;
+  mx_error(EINVAL_, "%s: block %p has size %zu, not %zu\n", function, block, has, size);
+  return false;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Owns the mitigations of the safe builds: each is a constant of its own, tested by ordinary `if`
+// statements, so that all of them compile in every build. docs/hardening.md has the measured price
+// of each and what it catches.
+//
+// -DMI_OMIT_MITIGATIONS=<mask> leaves single ones out, to measure them or to do without: the
+// number in front of each is its bit.
+#ifndef MX_BASE_MITIGATIONS_H
+#define MX_BASE_MITIGATIONS_H
+
+#define MX_MITIGATION(bit, wanted) ((wanted) && ((MX_OMIT_MITIGATIONS >> (bit)) & 1) == 0)
+
+// 0: Guard pages before and behind the library's own metadata. A run of writes through memory
+// stops there instead of in a page record.
+#define MX_GUARD_METADATA MX_MITIGATION(0, MX_SECURE >= 1)
+
+// 1: Arenas and metadata at random addresses, and pages from a random place in the arena on.
+#define MX_RANDOM_ADDRESS MX_MITIGATION(1, MX_SECURE >= 1)
+
+// 2: Blocks are carved in random order, and now and then carved although others are free.
+#define MX_RANDOM_ORDER MX_MITIGATION(2, MX_SECURE >= 2)
+
+// 3: Links of the free lists are stored encoded by page and place, and verified when read. Catches
+// writes to freed blocks, and keeps them from steering malloc.
+#define MX_ENCODE_LINKS MX_MITIGATION(3, MX_SECURE >= 3 || MX_DEBUG > 0)
+
+// 4: A keyed canary behind every block, verified by free and realloc (see padding.h). Catches
+// writes past the end; makes the usable size exactly what was asked for.
+#define MX_PADDING (MX_WANT_PADDING && ((MX_OMIT_MITIGATIONS >> 4) & 1) == 0)
+
+// 5: free verifies the canary of the block in front as well. Catches writes before the start.
+#define MX_CHECK_NEIGHBOUR MX_MITIGATION(5, MX_PADDING && (MX_SECURE >= 4 || MX_DEBUG > 0))
+
+// 6: Bitmaps away from the blocks say which addresses are starts of live blocks (see live.h).
+// Catches every double free and every free of what is no block.
+#define MX_LIVE_BITS MX_MITIGATION(6, MX_CHECKED_FREE)
+
+// 7: Freed blocks wait before they are used again, and come back in random order.
+#define MX_QUARANTINE MX_MITIGATION(7, MX_LIVE_BITS && (MX_SECURE >= 4 || MX_DEBUG > 0))
+
+// 8: Blocks of zero bytes lie in inaccessible memory.
+#define MX_ZERO_BLOCKS MX_MITIGATION(8, MX_LIVE_BITS && (MX_SECURE >= 4 || MX_DEBUG > 0))
+
+// 9: Sized and aligned frees and deletes are compared with the block.
+#define MX_CHECK_SIZED MX_MITIGATION(9, MX_PADDING && (MX_SECURE >= 4 || MX_DEBUG > 0))
+
+// 10: An inaccessible OS page ends every page of blocks, and every huge block.
+#define MX_GUARD_PAGES MX_MITIGATION(10, MX_SECURE >= 5)
+
+// 11: The default of the option zero_on_free, by which freed blocks are cleared.
+#define MX_ZERO_ON_FREE MX_MITIGATION(11, MX_SECURE >= 5)
+
+// 12: The debug fills: fresh blocks read as 0xD0, freed ones as 0xDF, and a freed block that was
+// written to is reported when it is used again.
+#define MX_DEBUG_FILL MX_MITIGATION(12, MX_DEBUG > 0)
+#define MX_FILL_FRESH 0xD0
+#define MX_FILL_FREED 0xDF
+#define MX_FILL_SLACK 0xDE
+
+#endif
