@@ -25,9 +25,11 @@
 #include "arena/purge.c"
 #include "arena/slices.c"
 
+#include "page/holes.c"
 #include "page/page.c"
 
 #include "heap/adopt.c"
+#include "heap/give_back.c"
 #include "heap/theap.c"
 #include "heap/thread.c"
 

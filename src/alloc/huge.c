@@ -20,20 +20,36 @@
 
 // ---- allocating and freeing --------------------------------------------------------------------
 
-void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero) {
-  if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
-  const size_t bytes = mx_align_up(size + (MX_PADDING ? 8 : 0), mx_facts.os_page);
+// From byte `from` to byte `to` a block will be used. All of it counts as memory in use at once,
+// since no later call tells.
+static void note_use(const mx_page_t* page, size_t from, size_t to) {
+  if (page->arena != NULL && to > from) mx_arena_touch(page->arena, page->start + from, to - from);
+}
+
+// A block of which no byte is in use yet. *is_zero: it reads as zero.
+static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool* is_zero) {
   mx_slices_t slices;
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
   mx_page_t* page =
       mx_huge_page_alloc(heap, mx_div_up(bytes, MX_SLICE_SIZE), align_slices, &slices);
   if (page == NULL) return NULL;
+  *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
   // From now on the mark is there: whoever takes it away frees the block.
   mx_store_release(&page->owner, MX_OWNER_HUGE);
-  if (zero && !slices.is_zero) memset(page->start, 0, bytes);
+  return page;
+}
+
+void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero) {
+  if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
+  const size_t bytes = mx_align_up(size + (MX_PADDING ? 8 : 0), mx_facts.os_page);
+  bool is_zero;
+  mx_page_t* const page = make_block(heap, bytes, align, &is_zero);
+  if (page == NULL) return NULL;
+  note_use(page, 0, bytes);
+  if (zero && !is_zero) memset(page->start, 0, bytes);
   return page->start;
 }
 
@@ -85,6 +101,7 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
     }
     page->slice_count = (uint32_t)need;
   }
+  note_use(page, old_bytes, bytes);
   clear_tail(page, old_bytes, bytes, zero);
   mx_huge_page_resize(page, bytes);
   return true;
@@ -96,18 +113,20 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_heap_t* const heap = mx_page_heap(page);
   const size_t old_bytes = page->block_size;
   if (old_bytes < MOVE_MIN || (page->arena != NULL && page->arena->is_pinned)) return NULL;
-  void* fresh = mx_huge_alloc(heap, mx_max(bytes, old_bytes + old_bytes / 2), 1, false);
-  if (fresh == NULL) fresh = mx_huge_alloc(heap, bytes, 1, false);
-  if (fresh == NULL) return NULL;
-  mx_page_t* const target = mx_pagemap_get(fresh);
-  if (!mx_os_move(page->start, fresh, old_bytes)) {
+  bool is_zero;
+  mx_page_t* target = make_block(heap, mx_max(bytes, old_bytes + old_bytes / 2), 1, &is_zero);
+  if (target == NULL) target = make_block(heap, bytes, 1, &is_zero);
+  if (target == NULL) return NULL;
+  if (!mx_os_move(page->start, target->start, old_bytes)) {
     mx_huge_free(target);
     return NULL;
   }
-  clear_tail(target, old_bytes, target->block_size, zero);
-  if (target->block_size > bytes) mx_huge_page_resize(target, bytes);
+  if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
+  note_use(target, 0, bytes);
+  clear_tail(target, old_bytes, bytes, zero && !is_zero);
+  mx_huge_page_resize(target, bytes);
   mx_huge_free(page);
-  return fresh;
+  return target->start;
 }
 
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {

@@ -12,10 +12,41 @@
 #define ARENAS_PER_DOUBLING 8
 #define ARENA_DOUBLINGS_MAX 10
 
+// ---- presence ----------------------------------------------------------------------------------
+
+size_t mx_arena_bits_per_slice(void) { return mx_max(MX_SLICE_SIZE / mx_facts.os_page, 1); }
+
+static size_t bit_size(void) { return MX_SLICE_SIZE / mx_arena_bits_per_slice(); }
+
+size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p) {
+  return (size_t)((const uint8_t*)p - arena->start) / bit_size();
+}
+
+size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
+  if (size == 0) return 0;
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
+  const size_t fresh = mx_bits_set(arena->present, first, last - first + 1);
+  if (fresh > 0) {
+    mx_count_add(&mx_process_counters.committed, (int64_t)(fresh * bit_size()));
+  }
+  return fresh;
+}
+
+size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t gone = mx_bits_clear(arena->present, first, size / bit_size());
+  if (gone > 0) mx_count_add(&mx_process_counters.committed, -(int64_t)(gone * bit_size()));
+  return gone;
+}
+
+// ---- making ------------------------------------------------------------------------------------
+
 static size_t meta_bytes(size_t slices) {
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
-                         (4 + MX_BIN_COUNT) * words * sizeof(mx_bits_t) +
+                         (4 + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words * sizeof(mx_bits_t) +
+                         mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)) +
                          slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE,
                      mx_facts.os_page);
 }
@@ -30,9 +61,13 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   arena->dirty = (mx_bits_t*)(void*)(p + bitmap);
   arena->committed = (mx_bits_t*)(void*)(p + 2 * bitmap);
   arena->waiting = (mx_bits_t*)(void*)(p + 3 * bitmap);
-  arena->abandoned = (mx_bits_t*)(void*)(p + 4 * bitmap);
-  arena->records = (uint8_t*)mx_align_up(
-      (uintptr_t)(p + (4 + MX_BIN_COUNT) * bitmap), MX_PAGE_RECORD_SIZE);
+  arena->present = (mx_bits_t*)(void*)(p + 4 * bitmap);
+  p += (4 + mx_arena_bits_per_slice()) * bitmap;
+  arena->freed_at = (mx_atomic(uint32_t)*)(void*)p;
+  p += mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t));
+  arena->abandoned = (mx_bits_t*)(void*)p;
+  arena->records =
+      (uint8_t*)mx_align_up((uintptr_t)(p + MX_BIN_COUNT * bitmap), MX_PAGE_RECORD_SIZE);
   return arena;
 }
 
@@ -49,7 +84,10 @@ static bool collides(const mx_arenas_t* arenas, const mx_arena_t* arena) {
   return false;
 }
 
+static mx_atomic(size_t) arena_ids;
+
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
+  arena->id = mx_add_relaxed(&arena_ids, 1) + 1;
   mx_lock_acquire(&arenas->lock);
   const size_t n = mx_load_relaxed(&arenas->count);
   const bool ok = (n < MX_ARENAS_MAX && !collides(arenas, arena));
@@ -82,7 +120,10 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   mx_store_relaxed(&arena->free_slices, slices);
   mx_bits_set(arena->free, 0, slices);
   if (config->is_committed) mx_bits_set(arena->committed, 0, slices);
-  if (!config->is_zero) mx_bits_set(arena->dirty, 0, slices);
+  if (!config->is_zero) {
+    mx_bits_set(arena->dirty, 0, slices);
+    mx_arena_touch(arena, start, slices * MX_SLICE_SIZE);
+  }
   if (!publish(arenas, arena)) {
     mx_vmem_unmap(meta, meta_size, 0);
     return NULL;
@@ -132,17 +173,4 @@ mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
     }
   }
   return NULL;
-}
-
-void mx_arenas_destroy(mx_arenas_t* arenas) {
-  const size_t count = mx_load_acquire(&arenas->count);
-  mx_store_release(&arenas->count, (size_t)0);
-  for (size_t i = 0; i < count; i++) {
-    mx_arena_t* arena = mx_arena_at(arenas, i);
-    mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);
-    if (arena == NULL) continue;
-    mx_pagemap_set(arena->start, arena->slices, NULL);
-    if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
-    mx_vmem_unmap(arena, arena->meta_size, 0);
-  }
 }

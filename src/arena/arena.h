@@ -7,6 +7,10 @@
 // owns it, except `waiting`, which a purger reads as a hint before it claims the run itself.
 // Invariants: waiting implies dirty at the time it was set; a clean committed slice reads as zero.
 //
+// A fifth one, `present`, is finer: a bit for every OS page, set while that may hold something, so
+// that it costs memory. It follows what is carved and what is given back, not what is reserved;
+// the statistics' committed bytes are its bits. A page of blocks finds its holes in it.
+//
 // An arena's metadata (bitmaps, and a page record for every slice) lies in a mapping of its own,
 // away from what users write. It is touched only as slices are.
 #ifndef MX_ARENA_ARENA_H
@@ -27,6 +31,9 @@ typedef struct mx_arena_s {
   mx_bits_t* dirty;
   mx_bits_t* committed;
   mx_bits_t* waiting;
+  mx_bits_t* present;      // by OS page
+  mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a waiting slice was freed; of one
+                                  // in use, what was last seen of its page (see heap/give_back.c)
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
   uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
   void* mapping;           // what to unmap, NULL when the memory is the user's
@@ -34,6 +41,7 @@ typedef struct mx_arena_s {
   size_t meta_size;
   mx_commit_fn* commit_fn; // NULL: the OS commits
   void* commit_arg;
+  size_t id;               // unique in the process, from 1
   int numa_node;           // -1: any
   bool is_exclusive;       // serves only heaps that name it
   bool is_pinned;          // never purged (large OS pages, or the user said so)
@@ -51,6 +59,10 @@ typedef struct mx_arenas_s {
   mx_atomic(uint64_t) purge_at;    // clock in ms of the next purge, 0: nothing waits
   mx_atomic(intptr_t) waiting;     // slices waiting to be purged
   mx_atomic(intptr_t) in_use;      // slices in use
+  mx_atomic(intptr_t) gone;        // slices purged lately and not asked for again (see purge.c)
+  mx_atomic(intptr_t) keep;        // slices that may wait for ever: purging them did not pay
+  mx_atomic(uint64_t) keep_until;  // clock in ms when `keep` is halved
+  mx_atomic(int) purging;          // somebody is at it
   mx_atomic(mx_arena_t*) items[MX_ARENAS_MAX];
 } mx_arenas_t;
 
@@ -89,6 +101,8 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config);
 mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices);
 // The arena that holds p, or NULL.
 mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p);
+// Adds all arenas to another list, beside which nobody uses the first one.
+void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to);
 // Unmaps all arenas. Nothing of them may be used any more.
 void mx_arenas_destroy(mx_arenas_t* arenas);
 
@@ -100,12 +114,27 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
 
+// Marks the OS pages that a range overlaps as present and counts them as committed; answers how
+// many were not before: those read as zero. The caller owns their slices.
+size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size);
+// The opposite, after the OS took the contents of a range of whole OS pages.
+size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
+// The number of a present bit, and how many bits a slice has.
+size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p);
+size_t mx_arena_bits_per_slice(void);
+
 // Purges what waited long enough, everything that waits when forced.
 void mx_arenas_purge(mx_arenas_t* arenas, bool force);
 // As purge, but costs one load when nothing waits, and a clock read when something does.
 void mx_arenas_purge_tick(mx_arenas_t* arenas);
-// Notes that a freed run waits to be purged. For slices.c.
+// For slices.c: a freed run waits to be purged from now on, before it is anybody's again; and what
+// follows from that once it is.
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+void mx_arenas_after_free(mx_arenas_t* arenas);
+// For slices.c: `count` slices were handed out that are not present.
+void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
+// Called when something begins to wait (the background purger); NULL: nobody listens.
+extern mx_hidden void (*mx_arenas_on_waiting)(void);
 MX_END_DECLS
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {

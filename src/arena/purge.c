@@ -46,7 +46,7 @@ static void appoint(mx_arenas_t* arenas, uint64_t at) {
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (purge_delay() < 0) return;
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
-  for (size_t i = index; i < index + count; i++) arena->freed_at[i] = now;
+  for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
   mx_bits_set(arena->waiting, index, count);
   mx_add_relaxed(&arenas->waiting, (intptr_t)count);
 }
@@ -117,7 +117,7 @@ static size_t last_waiting(const mx_arena_t* arena, size_t below) {
 
 static bool is_due(const mx_arena_t* arena, size_t i, const order_t* order) {
   return mx_bits_test(arena->waiting, i) &&
-         (uint32_t)(order->now - arena->freed_at[i]) >= order->age;
+         (uint32_t)(order->now - mx_load_relaxed(&arena->freed_at[i])) >= order->age;
 }
 
 static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) {

@@ -47,8 +47,11 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
     mx_bits_set(arena->free, index, count);
     return false;
   }
-  // Pinned memory was counted when it came; elsewhere a clean slice becomes ours to touch now.
-  mx_count_add(&mx_process_counters.committed, (int64_t)((count - dirty) * MX_SLICE_SIZE));
+  // Memory that a commit function did not clear counts as present, as all that is not zero does.
+  if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
+    mx_arena_touch(arena, slice_start(arena, index), count * MX_SLICE_SIZE);
+  }
+  if (dirty < count) mx_arenas_note_fresh(arenas, count - dirty);
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return true;
@@ -124,15 +127,32 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
   return false;
 }
 
+// Which slices of a run that is given back hold something: a page may not have been carved to its
+// end, a huge block may have moved away.
+static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  const size_t per_slice = mx_arena_bits_per_slice();
+  for (size_t i = index; i < index + count;) {
+    size_t n = 0;
+    while (i + n < index + count &&
+           mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0) n++;
+    if (n == 0) {
+      mx_bits_clear(arena->dirty, i++, 1);
+      continue;
+    }
+    mx_bits_set(arena->dirty, i, n);
+    if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, i, n);
+    i += n;
+  }
+}
+
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  const size_t clean = count - mx_bits_count(arena->dirty, index, count);
-  if (clean > 0) mx_bits_set(arena->dirty, index, count);
   mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
-  if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
+  mark_dirty(arenas, arena, index, count);
   mx_bits_set(arena->free, index, count);
   mx_add_relaxed(&arena->free_slices, count);
   size_t low = mx_load_relaxed(&arena->low_hint);
   while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
+  if (!arena->is_pinned) mx_arenas_after_free(arenas);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,

@@ -11,6 +11,7 @@
 // A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
 // the heap to be right looks again under its lock; for the others either value will do.
 #include "../mem/vmem.h"
+#include "../page/holes.h"
 #include "../page/remote.h"
 #include "heap.h"
 
@@ -36,6 +37,8 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
+  // Of a heap that is destroyed a page may be lent, for the time of a few calls of the OS.
+  while (!mx_page_hold(page)) mx_os_yield();
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
   mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);
@@ -43,6 +46,7 @@ void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
 
 void mx_page_release(mx_page_t* page) {
   mx_check(page->used == 0 && page->arena != NULL);
+  if (!mx_page_hold_or_leave(page)) return;
   mx_arenas_t* const arenas = &mx_heap_unlink_page(page)->arenas;
   mx_page_drop(arenas, page);
   mx_arenas_purge_tick(arenas);

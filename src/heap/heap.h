@@ -57,6 +57,8 @@ struct mx_theap_s {
   size_t slot_count;
   mx_theap_t* spares;                    // bound to no heap
   mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
+  mx_theap_t* next_late;                 // under the lock of the records
+  bool is_late;                          // made after its thread was said to have ended
 };
 
 struct mx_heap_s {
@@ -125,6 +127,10 @@ void mx_thread_absorb_stale(void);
 // ---- records of theaps (theap_record.c) --------------------------------------------------------
 mx_theap_t* mx_theap_record(void);  // NULL when out of memory
 void mx_theap_recycle(mx_theap_t* theap);
+// Remembers the first theap of a thread that goes on after its end, and finds the one that an
+// earlier thread of the same id left behind; NULL when there is none.
+void mx_theap_enter_late(mx_theap_t* first);
+mx_theap_t* mx_theap_take_late(uintptr_t tid);
 // Tells a theap's thread that its heap was given up.
 void mx_theap_tell_stale(mx_theap_t* theap);
 // Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.
@@ -229,6 +235,11 @@ mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);
 // ---- frees that take a page over (claim.c) -----------------------------------------------------
 // A free from outside found a page abandoned, and this code owns it now.
 void mx_page_claimed_by_free(mx_page_t* page);
+
+// ---- giving back (give_back.c) -----------------------------------------------------------------
+// Makes holes in the pages at rest (see page/holes.h); answers how many bytes that gave back. With
+// idle_only only in those that nobody used since the walk before; *has_changed: there are others.
+size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
 MX_END_DECLS
 
 #endif

@@ -122,6 +122,13 @@ bool mx_vmem_purge(void* p, size_t size, bool* needs_commit) {
   return true;
 }
 
+bool mx_vmem_discard(void* p, size_t size) {
+  mx_counter_add(&mx_process_counters.purge_calls, 1);
+  if (!mx_os_purge(p, size)) return false;
+  mx_counter_add(&mx_process_counters.purged, (int64_t)size);
+  return true;
+}
+
 // ---- metadata ----------------------------------------------------------------------------------
 
 #define META_CHUNK (256 * MX_KIB)

@@ -25,6 +25,8 @@ bool mx_vmem_commit(void* p, size_t size);
 // Drops contents as the options say. True when the range now reads as zero (once committed again,
 // where *needs_commit says so); false when its contents are unknown.
 bool mx_vmem_purge(void* p, size_t size, bool* needs_commit);
+// Drops the contents of a part that stays in use, whatever the options say; it reads as zero.
+bool mx_vmem_discard(void* p, size_t size);
 
 // ---- metadata ----------------------------------------------------------------------------------
 // Zeroed memory for the library's own records, aligned to a cache line; never given back, so

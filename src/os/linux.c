@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -232,6 +234,67 @@ void mx_os_write_stderr(const char* text, size_t length) {
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
 void mx_os_abort(void) { abort(); }
+
+// ---- background --------------------------------------------------------------------------------
+
+bool mx_os_barrier_all(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  // Stores become visible in program order here, so what is seen was preceded by all before it.
+  mx_fence_seq_cst();
+  return true;
+#elif defined(SYS_membarrier)
+  static mx_atomic(int) registered;  // 1 yes, 2 refused
+  if (mx_load_acquire(&registered) == 0) {
+    const long r = mx_syscall3(SYS_membarrier, 16 /* REGISTER_PRIVATE_EXPEDITED */, 0, 0);
+    mx_store_release(&registered, r == 0 ? 1 : 2);
+  }
+  return mx_load_relaxed(&registered) == 1 &&
+         mx_syscall3(SYS_membarrier, 8 /* PRIVATE_EXPEDITED */, 0, 0) == 0;
+#else
+  return false;
+#endif
+}
+
+#define MX_BACKGROUND_STACK (64 * 1024)
+
+static void* run_background(void* run) {
+  mx_syscall6(SYS_prctl, PR_SET_NAME, (long)"mimalloc", 0, 0, 0, 0);
+  ((void (*)(void))(uintptr_t)run)();
+  return NULL;
+}
+
+bool mx_os_thread_start(void (*run)(void)) {
+  const int saved = errno;
+  sigset_t all, before;
+  pthread_attr_t attr;
+  pthread_t thread;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  // Refused (too small for a large amount of thread-local data), the default remains.
+  pthread_attr_setstacksize(&attr, MX_BACKGROUND_STACK);
+  void* const arg = (void*)(uintptr_t)run;
+  int result = pthread_create(&thread, &attr, &run_background, arg);
+  pthread_attr_destroy(&attr);
+  if (result == EINVAL) {
+    result = pthread_create(&thread, NULL, &run_background, arg);
+    if (result == 0) pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = saved;
+  return result == 0;
+}
+
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
+  const struct timespec time = {(time_t)(msecs / 1000), (long)(msecs % 1000) * 1000000};
+  mx_syscall6(SYS_futex, (long)word, 128 /* FUTEX_WAIT | PRIVATE */, (long)value,
+              msecs == 0 ? 0 : (long)&time, 0, 0);
+}
+
+void mx_os_wake(mx_atomic(uint32_t)* word) {
+  mx_syscall6(SYS_futex, (long)word, 129 /* FUTEX_WAKE | PRIVATE */, 1, 0, 0, 0);
+}
 
 // ---- threads -----------------------------------------------------------------------------------
 

@@ -74,6 +74,16 @@ void mx_os_write_stderr(const char* text, size_t length);
 void mx_os_yield(void);
 mx_noreturn void mx_os_abort(void);
 
+// ---- background --------------------------------------------------------------------------------
+// Every thread of the process has made its earlier writes visible when this returns. False: the OS
+// has no such call.
+bool mx_os_barrier_all(void);
+// Starts a thread that blocks all signals and that nobody joins. False when the OS refuses.
+bool mx_os_thread_start(void (*run)(void));
+// Sleeps while *word is `value`, until woken or the time is over (0: no limit); may return early.
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs);
+void mx_os_wake(mx_atomic(uint32_t)* word);
+
 // ---- threads -----------------------------------------------------------------------------------
 // Has `at_exit` called at the end of every thread that arms itself, with the armed value.
 void mx_os_thread_setup(void (*at_exit)(void* value));

@@ -19,7 +19,7 @@
 mx_page_t mx_page_none;
 
 // The largest shift of a page's first block that makes room for a canary in front of it.
-#define FENCE_MAX ((size_t)4096)
+#define FENCE_MAX (MX_SLICE_SIZE / 2)
 
 // Gives a page its key, and a place in front of its first block: as large as the alignment of the
 // blocks, which therefore stay aligned as they are promised to be.
@@ -37,6 +37,7 @@ static void init_hardened(mx_page_t* page) {
   if (MX_CHECK_NEIGHBOUR && fence <= FENCE_MAX) {
     room -= fence;
     page->start += fence;
+    mx_arena_touch(page->arena, page->start - MX_PAD, MX_PAD);
     mx_pad_set(page, page->start - page->block_size, 0);
   }
   page->reserved = (uint32_t)(room / page->block_size);
@@ -76,11 +77,12 @@ static uint32_t carve_count(const mx_page_t* page) {
   return (uint32_t)mx_min(count, page->reserved - page->capacity);
 }
 
-// Whether all OS pages that a range overlaps were not present, so that it reads as zero. The ends
-// are shared with other blocks, which may have brought them.
+// The range is about to be used. True when none of its OS pages was present: it reads as zero.
 static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
-  const size_t fresh = mx_arena_touch(page->arena, first, size);
-  return fresh * mx_facts.os_page >= size;
+  mx_arena_t* const arena = page->arena;
+  const size_t overlapped =
+      mx_arena_bit_of(arena, first + size - 1) - mx_arena_bit_of(arena, first) + 1;
+  return mx_arena_touch(arena, first, size) == overlapped;
 }
 
 static mx_block_t* block_at(const mx_page_t* page, size_t index) {
@@ -88,13 +90,14 @@ static mx_block_t* block_at(const mx_page_t* page, size_t index) {
 }
 
 static void link_in_order(mx_page_t* page, size_t first, size_t count) {
-  mx_block_t* next = page->free;
-  for (size_t i = first + count; i-- > first;) {
-    mx_block_t* const block = block_at(page, i);
-    mx_block_set_next(page, block, next);
-    next = block;
+  const size_t size = page->block_size;
+  uint8_t* const start = page->start + first * size;
+  uint8_t* const last = start + (count - 1) * size;
+  for (uint8_t* p = start; p < last; p += size) {
+    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)(p + size));
   }
-  page->free = next;
+  mx_block_set_next(page, (mx_block_t*)(void*)last, page->free);
+  page->free = (mx_block_t*)(void*)start;
 }
 
 #define SHUFFLE_MAX 256
@@ -125,10 +128,13 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
 }
 
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
+  *is_zero = false;
+  if (mx_page_has_holes(page) && mx_holes_carve(page)) return true;
   if (page->capacity >= page->reserved) return false;
   const size_t count = carve_count(page);
   const size_t first = page->capacity;
-  *is_zero = (page->is_zero && page->free == NULL && !MX_DEBUG_FILL);
+  const bool was_clean = touch(page, (uint8_t*)block_at(page, first), count * page->block_size);
+  *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
   if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);
   if (MX_RANDOM_ORDER) {

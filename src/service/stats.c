@@ -180,7 +180,6 @@ static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   stats->theaps.current++;
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     // What waits on the hot list is no more live than what waits in the page.
-    mx_theap_flush_head(theap, bin);
     if (theap->current[bin] != &mx_page_none) add_page(stats, theap->current[bin], true);
     for (mx_page_t* page = theap->partial[bin]; page != NULL; page = page->next) {
       add_page(stats, page, false);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Owns the walk that makes holes in all pages of a sub-process, whoever owns them.
+//
+// A page that is in use all the time would fill its holes at once. So the background asks for idle
+// pages: those that look as they did at the walk before. What was seen of a page lies in the
+// arena's `freed_at` of its first slice, which nobody needs while that is in use.
+#include "../page/holes.h"
+#include "heap.h"
+
+static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool* has_changed) {
+  const uint32_t now = mx_holes_signature(page);
+  if (mx_exchange_relaxed(&arena->freed_at[index], now) == now) return true;
+  *has_changed = true;
+  return false;
+}
+
+static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < arena->slices; i++) {
+    mx_page_t* const page = mx_page_next_in(arena, &i);
+    if (page == NULL) break;
+    const uint8_t lend = mx_load_relaxed(&page->lend);
+    i--;  // the loop goes on behind the page
+    if ((lend & MX_PAGE_RESTS) == 0) continue;
+    const size_t index = (size_t)((uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
+    if (idle_only && !is_idle(arena, page, index, has_changed)) continue;
+    mx_holes_forbid();
+    const mx_holes_t made = mx_holes_make(page);
+    mx_holes_allow();
+    bytes += made.bytes;
+    if (made.is_gone) mx_page_release(page);
+  }
+  return bytes;
+}
+
+size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed) {
+  size_t bytes = 0;
+  mx_arenas_t* const arenas = &subproc->arenas;
+  for (size_t i = 0; i < mx_load_acquire(&arenas->count); i++) {
+    mx_arena_t* const arena = mx_arena_at(arenas, i);
+    if (arena != NULL && !arena->is_pinned) bytes += make_in(arena, idle_only, has_changed);
+  }
+  return bytes;
+}

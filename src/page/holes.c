@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// Owns the making of holes in a page and the filling of them; see holes.h for when that is allowed.
+#include "holes.h"
+
+#include <string.h>
+
+#include "../base/facts.h"
+#include "../base/lock.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "freelist.h"
+
+// No page has more blocks than a slice has of the smallest.
+#define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
+
+// Holes are filled in pieces of this size, as blocks are carved.
+#define FILL_MAX (8 * MX_KIB)
+
+// What is known of a page while it is lent.
+typedef struct view_s {
+  mx_page_t* page;
+  uint8_t* end;                           // of what is carved
+  mx_block_t* first;                      // of the free list when it was read
+  uint64_t free[BLOCKS_MAX / 64];         // by block: free, and on the list
+  size_t listed, holes;                   // blocks
+} view_t;
+
+// ---- borrowing ---------------------------------------------------------------------------------
+
+static mx_lock_t making;  // held while any page is lent
+
+void mx_holes_forbid(void) { mx_lock_acquire(&making); }
+
+void mx_holes_allow(void) { mx_lock_release(&making); }
+
+static bool borrow(mx_page_t* page) {
+  uint8_t old = mx_load_relaxed(&page->lend);
+  do {
+    if ((old & (MX_PAGE_RESTS | MX_PAGE_LENT)) != MX_PAGE_RESTS) return false;
+  } while (!mx_cas_weak_acq_rel(&page->lend, &old, (uint8_t)(old | MX_PAGE_LENT)));
+  return true;
+}
+
+// True: the page was released meanwhile.
+static bool give_back(mx_page_t* page, bool has_holes) {
+  uint8_t old = mx_load_relaxed(&page->lend);
+  for (;;) {
+    const bool gone = ((old & MX_PAGE_GONE) != 0);
+    const uint8_t now = (uint8_t)(gone ? 0 : MX_PAGE_RESTS | (has_holes ? MX_PAGE_HOLES : 0));
+    if (mx_cas_weak_acq_rel(&page->lend, &old, now)) return gone;
+  }
+}
+
+// ---- looking -----------------------------------------------------------------------------------
+
+static size_t index_of(const mx_page_t* page, const void* p) {
+  return (size_t)((const uint8_t*)p - page->start) / page->block_size;
+}
+
+// Whether all OS pages of a range are present.
+static bool is_present(const mx_page_t* page, const uint8_t* start, size_t size) {
+  const mx_arena_t* const arena = page->arena;
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t count = mx_arena_bit_of(arena, start + size - 1) - first + 1;
+  return mx_bits_count(arena->present, first, count) == count;
+}
+
+static void find_holes(view_t* view) {
+  const mx_page_t* const page = view->page;
+  view->holes = 0;
+  if (is_present(page, page->start, (size_t)(view->end - page->start))) return;
+  for (uint32_t i = 0; i < page->capacity; i++) {
+    if (!is_present(page, page->start + i * page->block_size, page->block_size)) view->holes++;
+  }
+}
+
+// Follows the list; false when it is not one of distinct blocks of the page.
+static bool read_list(view_t* view) {
+  const mx_page_t* const page = view->page;
+  for (const mx_block_t* b = view->first; b != NULL; b = (const mx_block_t*)b->next) {
+    if (!mx_page_is_block(page, b)) return false;
+    const size_t i = index_of(page, b);
+    const uint64_t bit = (uint64_t)1 << (i % 64);
+    if ((view->free[i / 64] & bit) != 0) return false;
+    view->free[i / 64] |= bit;
+    view->listed++;
+  }
+  return true;
+}
+
+// The owner writes these without a thought of us, in this order when it frees: the block's link,
+// then `free`, then `used`.
+static mx_block_t* volatile* free_of(mx_page_t* page) { return (mx_block_t* volatile*)&page->free; }
+static const volatile uint32_t* used_of(const mx_page_t* page) { return &page->used; }
+
+static bool look(view_t* view, mx_page_t* page) {
+  memset(view, 0, sizeof(*view));
+  view->page = page;
+  const uint32_t used = *used_of(page);
+  view->first = *free_of(page);
+  // The owner's writes of links must be here before the links are followed.
+  if (!mx_os_barrier_all()) return false;
+  view->end = page->start + page->capacity * page->block_size;
+  find_holes(view);
+  if (!read_list(view)) return false;
+  if (*free_of(page) != view->first || *used_of(page) != used) return false;
+  return view->listed + view->holes + used == page->capacity;
+}
+
+static bool is_free(const view_t* view, size_t i) {
+  if (i >= view->page->capacity) return true;
+  return ((view->free[i / 64] >> (i % 64)) & 1) != 0;
+}
+
+// Whether an OS page holds nothing but free blocks, and not the one that must stay.
+static bool is_needless(const view_t* view, const uint8_t* os_page) {
+  const mx_page_t* const page = view->page;
+  const size_t size = page->block_size;
+  const size_t first = index_of(page, os_page);
+  const size_t last = index_of(page, os_page + mx_facts.os_page - 1);
+  for (size_t i = first; i <= last && i < page->capacity; i++) {
+    if (is_free(view, i)) {
+      if (page->start + i * size == (const uint8_t*)view->first) return false;
+    } else if (is_present(page, page->start + i * size, size)) {
+      return false;  // live
+    }
+  }
+  return true;
+}
+
+// ---- making ------------------------------------------------------------------------------------
+
+static size_t discard(mx_page_t* page, uint8_t* start, size_t size) {
+  if (!mx_vmem_discard(start, size)) return 0;
+  return mx_arena_untouch(page->arena, start, size) * mx_facts.os_page;
+}
+
+// What is not present already is skipped: runs begin and end with OS pages that are.
+static size_t discard_needless(const view_t* view) {
+  mx_page_t* const page = view->page;
+  uint8_t* const end = page->start + mx_page_size(page);
+  size_t bytes = 0;
+  uint8_t* run = NULL;
+  for (uint8_t* p = page->start; p < end; p += mx_facts.os_page) {
+    const bool goes = is_present(page, p, mx_facts.os_page) && is_needless(view, p);
+    if (goes && run == NULL) run = p;
+    if (!goes && run != NULL) {
+      bytes += discard(page, run, (size_t)(p - run));
+      run = NULL;
+    }
+  }
+  if (run != NULL) bytes += discard(page, run, (size_t)(end - run));
+  return bytes;
+}
+
+// Links the blocks behind the first one anew: those that are still there, by address.
+static void link_again(const view_t* view) {
+  const mx_page_t* const page = view->page;
+  mx_block_t* last = view->first;
+  if (last == NULL) return;
+  for (uint32_t i = 0; i < page->capacity; i++) {
+    uint8_t* const p = page->start + i * page->block_size;
+    if (!is_free(view, i) || p == (uint8_t*)view->first) continue;
+    if (!is_present(page, p, page->block_size)) continue;
+    mx_block_set_next(page, last, (mx_block_t*)(void*)p);
+    last = (mx_block_t*)(void*)p;
+  }
+  mx_block_set_next(page, last, NULL);
+}
+
+// Nobody has a block of an empty page, so nobody frees into it: it can start anew.
+static size_t discard_all(mx_page_t* page) {
+  page->free = NULL;
+  page->capacity = 0;
+  view_t view;
+  memset(&view, 0, sizeof(view));
+  view.page = page;
+  return discard_needless(&view);
+}
+
+mx_holes_t mx_holes_make(mx_page_t* page) {
+  mx_holes_t result = {0, false};
+  if (!MX_HOLES || !borrow(page)) return result;
+  const mx_arena_t* const arena = page->arena;
+  bool has_holes = mx_page_has_holes(page);
+  if (!mx_page_is_huge(page) && arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
+    view_t view;
+    if (*used_of(page) == 0) {
+      result.bytes = discard_all(page);
+      has_holes = false;
+    } else if (page->reserved <= BLOCKS_MAX && look(&view, page)) {
+      result.bytes = discard_needless(&view);
+      if (result.bytes > 0) {
+        link_again(&view);
+        find_holes(&view);
+        has_holes = (view.holes > 0);
+      }
+    }
+  }
+  mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
+  result.is_gone = give_back(page, has_holes);
+  return result;
+}
+
+uint32_t mx_holes_signature(const mx_page_t* page) {
+  const uintptr_t list = (uintptr_t)page->free >> 4;
+  const uint32_t mixed = (uint32_t)list * 2654435761u ^ *used_of(page) << 16 ^ page->capacity;
+  return mixed == 0 ? 1 : mixed;
+}
+
+// ---- filling -----------------------------------------------------------------------------------
+
+// The first OS page of a range that is not present (or is, as asked); `end` when there is none.
+static uint8_t* find_os_page(const mx_page_t* page, uint8_t* p, const uint8_t* end, bool present) {
+  while (p < end && is_present(page, p, mx_facts.os_page) != present) p += mx_facts.os_page;
+  return p;
+}
+
+bool mx_holes_carve(mx_page_t* page) {
+  const size_t size = page->block_size;
+  uint8_t* const end = page->start + page->capacity * size;
+  uint8_t* at = page->start;
+  bool found = false;
+  while (!found) {
+    uint8_t* const from = find_os_page(page, at, end, false);
+    if (from >= end) {
+      mx_store_relaxed(&page->lend, (uint8_t)0);
+      return false;
+    }
+    // All blocks that overlap this run were in the hole.
+    size_t i = index_of(page, from);
+    uint8_t* const block_end = page->start + (i + 1) * size;
+    const uint8_t* const most = from + mx_max(FILL_MAX, (size_t)(block_end - from));
+    uint8_t* const to = find_os_page(page, from, most < end ? most : end, true);
+    mx_arena_touch(page->arena, from, (size_t)(to - from));
+    for (; i < page->capacity && page->start + i * size < to; i++) {
+      mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * size);
+      if (!is_present(page, (uint8_t*)block, size)) continue;
+      mx_block_set_next(page, block, page->free);
+      page->free = block;
+      found = true;
+    }
+    at = to;
+  }
+  return true;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// Owns holes: OS pages inside a page of blocks that hold only free blocks and were given back.
+//
+// The blocks of a hole leave the free list; which they are is not written down anywhere else than
+// in the arena's `present` bits: a carved block is in a hole when any OS page that it overlaps is
+// not present. Nobody reads or writes such a block until mx_page_extend carves it once more.
+//
+// Holes are made by whoever wants memory back: a collecting thread, the background thread. They do
+// not wait for the page's owner, who may sleep for hours. That needs no help from malloc and free:
+//
+//   - Only pages at rest are looked at, from which nobody takes blocks. An owner takes a page from
+//     rest (`mx_page_hold`) before it allocates from it or releases it, on slow paths.
+//   - Meanwhile the owner may free into the page, which only ever puts blocks in front of the first
+//     one of the list. So that first block stays, and what lies behind it may be linked anew.
+//   - The list as it was seen counts only when blocks, `used` and holes add up to all carved ones,
+//     before and after; else the page is busy, and not worth it.
+//
+// `lend` is the word that both sides agree on: RESTS may become LENT by whoever makes holes, and 0
+// by the owner, in one step each. An owner that finds the page lent takes another one; if it wanted
+// to release it, it leaves that to the borrower (GONE).
+#ifndef MX_PAGE_HOLES_H
+#define MX_PAGE_HOLES_H
+
+#include "page.h"
+
+// Builds that check the contents and the links of free blocks keep them all.
+#define MX_HOLES (!MX_ENCODE_LINKS && !MX_LIVE_BITS && !MX_DEBUG_FILL && !MX_TRACK)
+
+typedef struct mx_holes_s {
+  size_t bytes;  // that were given back
+  bool is_gone;  // the page was released meanwhile: the caller must do what is left of that
+} mx_holes_t;
+
+MX_BEGIN_DECLS
+// Gives back what a page of blocks does not need; nothing when it is not at rest.
+mx_holes_t mx_holes_make(mx_page_t* page);
+// Brings some blocks back from holes. False: there are none. For mx_page_extend.
+bool mx_holes_carve(mx_page_t* page);
+// A number that changes when blocks of the page are used: a page at rest with the same number
+// again was idle.
+uint32_t mx_holes_signature(const mx_page_t* page);
+
+// Nobody makes holes and no page is lent until mx_holes_allow: for fork, for those who read lists
+// of free blocks, and before arenas go.
+void mx_holes_forbid(void);
+void mx_holes_allow(void);
+MX_END_DECLS
+
+// No block is taken from the page from now on. Owner only.
+mx_inline void mx_page_rest(mx_page_t* page) {
+  const uint8_t old = mx_load_relaxed(&page->lend);
+  if (MX_HOLES) mx_store_release(&page->lend, (uint8_t)(old | MX_PAGE_RESTS));
+}
+
+// The owner wants to allocate from the page. False: it is lent.
+mx_inline bool mx_page_hold(mx_page_t* page) {
+  uint8_t old = mx_load_relaxed(&page->lend);
+  while ((old & MX_PAGE_RESTS) != 0) {
+    if ((old & MX_PAGE_LENT) != 0) return false;
+    if (mx_cas_weak_acq_rel(&page->lend, &old, (uint8_t)(old & MX_PAGE_HOLES))) return true;
+  }
+  return true;
+}
+
+// The owner wants to release the page. False: it is lent, and the borrower will do it.
+mx_inline bool mx_page_hold_or_leave(mx_page_t* page) {
+  uint8_t old = mx_load_relaxed(&page->lend);
+  while ((old & MX_PAGE_RESTS) != 0) {
+    const bool lent = ((old & MX_PAGE_LENT) != 0);
+    const uint8_t now = (uint8_t)(lent ? old | MX_PAGE_GONE : 0);
+    if (mx_cas_weak_acq_rel(&page->lend, &old, now)) return !lent;
+  }
+  return true;
+}
+
+#endif
