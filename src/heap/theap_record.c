@@ -9,6 +9,7 @@
 
 static mx_lock_t theap_records_lock;
 static mx_theap_t* theap_records;
+static mx_theap_t* late_theaps;  // at most one for each id that a thread ever had
 
 mx_theap_t* mx_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
@@ -22,8 +23,33 @@ mx_theap_t* mx_theap_record(void) {
   return theap;
 }
 
+static void remove_late(mx_theap_t* theap) {
+  mx_theap_t** at = &late_theaps;
+  while (*at != theap) at = &(*at)->next_late;
+  *at = theap->next_late;
+  theap->is_late = false;
+}
+
+void mx_theap_enter_late(mx_theap_t* first) {
+  mx_lock_acquire(&theap_records_lock);
+  first->is_late = true;
+  first->next_late = late_theaps;
+  late_theaps = first;
+  mx_lock_release(&theap_records_lock);
+}
+
+mx_theap_t* mx_theap_take_late(uintptr_t tid) {
+  mx_lock_acquire(&theap_records_lock);
+  mx_theap_t* theap = late_theaps;
+  while (theap != NULL && (theap->tid & ~MX_OWNER_TAGS) != tid) theap = theap->next_late;
+  if (theap != NULL) remove_late(theap);
+  mx_lock_release(&theap_records_lock);
+  return theap;
+}
+
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_lock_acquire(&theap_records_lock);
+  if (theap->is_late) remove_late(theap);
   theap->next_in_heap = theap_records;
   theap_records = theap;
   mx_lock_release(&theap_records_lock);

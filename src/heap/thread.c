@@ -32,7 +32,8 @@ mx_subproc_t mx_subproc_main;
 #define EMPTY_THEAP                                                                             \
   {                                                                                             \
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, {0}, 0,    \
-        false, 0, NULL, NULL, NULL, NULL, NULL, 0, {0}, NULL, false, NULL, 0, NULL, NULL          \
+        false, 0, NULL, NULL, NULL, NULL, NULL, 0, {0}, NULL, false, NULL, 0, NULL, NULL, NULL,   \
+        false                                                                                 \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
@@ -132,13 +133,24 @@ static void count_thread(mx_theap_t* first, int64_t change) {
   mx_count_add(&first->subproc->main_heap.counters.threads, change);
 }
 
+// A thread may allocate after the last call that tells of its end. What it left behind ends when
+// the next thread of its id begins: that one alone may touch pages with this owner.
+static void end_late_one(void) {
+  mx_theap_t* const left = mx_theap_take_late(mx_thread_id());
+  if (left == NULL) return;
+  mx_tls_theap = left;
+  mx_thread_done(left);
+}
+
 // The thread's first theap, bound; made, if there is none, in the main heap of a sub-process.
 static mx_theap_t* first_theap(mx_subproc_t* subproc) {
   mx_theap_t* first = mx_tls_theap->first;
   if (mx_likely(first != NULL && mx_load_relaxed(&first->heap) != NULL)) return first;
   if (!mx_heap_start()) return NULL;
   const bool is_new = (first == NULL);
+  const bool is_late = (mx_tls_theap == &mx_theap_ended);
   if (is_new) {
+    end_late_one();
     first = mx_theap_record();
     if (first == NULL) return NULL;
     enter_thread(first, first);
@@ -150,6 +162,7 @@ static mx_theap_t* first_theap(mx_subproc_t* subproc) {
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
   if (!is_new) return first;  // its sub-process was destroyed under it
+  if (is_late) mx_theap_enter_late(first);
   mx_tls_theap = mx_tls_last = first;
   // May allocate itself, which works already.
   mx_os_thread_arm(first);

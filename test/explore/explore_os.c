@@ -21,7 +21,6 @@ void mx_os_init(void) {
   mx_facts.va_bits = 30;  // the page map folds addresses; the pool has no two that meet
   mx_facts.cpus = 2;
   mx_facts.numa_nodes = 1;
-  mx_facts.overcommits = true;
 }
 
 // For what setup needs; explored threads get more only where the scenario says so.
@@ -59,15 +58,14 @@ bool mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
   return false;
 }
-bool mx_os_protect_readable(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   (void)accessible;
   return p != NULL && size > 0;
 }
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
-void mx_os_name_range(void* p, size_t size, const char* name) { (void)p, (void)size, (void)name; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
+bool mx_os_overcommits(void) { return true; }
 uint64_t mx_os_clock_msecs(void) { return world_clock; }
 unsigned mx_os_numa_count(void) { return 1; }
 unsigned mx_os_numa_node(void) { return 0; }

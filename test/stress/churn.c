@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Threads are born and end all the time, each leaves live blocks behind, and the main thread frees
+// those later. Memory must not grow with the number of threads that there were.
+//
+// Each thread also has a destructor of thread-specific data that allocates and frees once more, in
+// every round that pthread grants, so the library sees calls after it was told of the thread's end.
+#include "stress.h"
+
+#define KEPT 32      // blocks that each thread leaves
+#define HISTORY 64   // threads whose blocks are live
+
+static block_t* left[HISTORY][KEPT];
+static pthread_key_t key;
+
+static void at_end(void* value) {
+  const int round = (int)(intptr_t)value;
+  block_t* b = block_new(100 + (size_t)round, (uint64_t)round);
+  block_t* c = block_new(3000, 7);
+  block_free(b);
+  block_free(c);
+  if (round < 6) pthread_setspecific(key, (void*)(intptr_t)(round + 1));
+}
+
+static void* body(void* arg) {
+  const size_t number = (size_t)(uintptr_t)arg;
+  random_t r = random_of(number);
+  pthread_setspecific(key, (void*)1);
+  for (int i = 0; i < KEPT; i++) {
+    left[number % HISTORY][i] = block_new(random_size(&r), random_next(&r));
+    block_free(block_new(random_size(&r), 5));
+  }
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  stress_args(argc, argv);
+  pthread_key_create(&key, at_end);
+  pthread_t threads[16];
+  const size_t n = 8;
+  size_t number = 0, early = 0, peak = 0;
+  while (!stress_is_over() || number < 4000) {
+    for (size_t i = 0; i < n; i++) {
+      for (int k = 0; k < KEPT; k++) {
+        block_free(left[(number + i) % HISTORY][k]);
+        left[(number + i) % HISTORY][k] = NULL;
+      }
+      threads[i] = start(body, (void*)(number + i));
+    }
+    for (size_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
+    number += n;
+    if (number == 2000) early = resident();
+    if (number > 2000 && number % 1000 == 0 && resident() > peak) peak = resident();
+  }
+  for (size_t i = 0; i < HISTORY; i++) {
+    for (int k = 0; k < KEPT; k++) block_free(left[i][k]);
+  }
+  printf("%zu threads; resident after 2000 of them %zu KiB, later at most %zu KiB\n", number,
+         early / 1024, peak / 1024);
+  if (peak > early * 3 / 2 + ((size_t)32 << 20)) fail("memory grows with the number of threads");
+  return 0;
+}
