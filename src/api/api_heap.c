@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// Owns allocation from first-class heaps: each call is the one of the same name without `heap_`, in
+// the calling thread's part of the heap.
+//
+// That part is found by one comparison when it is the one that this thread used last. NULL stands
+// for the main heap of the thread's sub-process.
+#include <limits.h>
+#include <stdlib.h>
+
+#include "handles.h"
+#include "verbs.h"
+
+// Names the calling thread's theap of `heap`; returns NULL when there is no memory for one.
+#define IN_HEAP(heap, theap)                                             \
+  mx_theap_t* const theap = mx_api_theap_of(heap);                       \
+  if (mx_unlikely(theap == NULL)) return NULL
+
+void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_malloc(theap, size);
+}
+
+void* mi_heap_zalloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_zalloc(theap, size);
+}
+
+void* mi_heap_calloc(mi_heap_t* heap, size_t count, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_calloc(theap, count, size);
+}
+
+void* mi_heap_mallocn(mi_heap_t* heap, size_t count, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_malloc(theap, mx_verb_product(count, size));
+}
+
+void* mi_heap_malloc_small(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_malloc(theap, size);
+}
+
+void* mi_heap_zalloc_small(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_zalloc(theap, size);
+}
+
+// ---- resizing ----------------------------------------------------------------------------------
+
+void* mi_heap_realloc(mi_heap_t* heap, void* p, size_t newsize) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc(theap, p, newsize, false);
+}
+
+void* mi_heap_reallocn(mi_heap_t* heap, void* p, size_t count, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_product(theap, p, count, size, false);
+}
+
+void* mi_heap_reallocf(mi_heap_t* heap, void* p, size_t newsize) mi_attr_noexcept {
+  void* const q = mi_heap_realloc(heap, p, newsize);
+  if (q == NULL) mx_free(p);
+  return q;
+}
+
+void* mi_heap_rezalloc(mi_heap_t* heap, void* p, size_t newsize) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc(theap, p, newsize, true);
+}
+
+void* mi_heap_recalloc(mi_heap_t* heap, void* p, size_t newcount, size_t size) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_product(theap, p, newcount, size, true);
+}
+
+// ---- aligned -----------------------------------------------------------------------------------
+
+void* mi_heap_malloc_aligned(mi_heap_t* heap, size_t size, size_t alignment) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, size, alignment, 0, false);
+}
+
+void* mi_heap_malloc_aligned_at(mi_heap_t* heap, size_t size, size_t alignment,
+                                size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, size, alignment, offset, false);
+}
+
+void* mi_heap_zalloc_aligned(mi_heap_t* heap, size_t size, size_t alignment) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, size, alignment, 0, true);
+}
+
+void* mi_heap_zalloc_aligned_at(mi_heap_t* heap, size_t size, size_t alignment,
+                                size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, size, alignment, offset, true);
+}
+
+void* mi_heap_calloc_aligned(mi_heap_t* heap, size_t count, size_t size,
+                             size_t alignment) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, mx_verb_product(count, size), alignment, 0, true);
+}
+
+void* mi_heap_calloc_aligned_at(mi_heap_t* heap, size_t count, size_t size, size_t alignment,
+                                size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_aligned(theap, mx_verb_product(count, size), alignment, offset, true);
+}
+
+void* mi_heap_realloc_aligned(mi_heap_t* heap, void* p, size_t newsize,
+                              size_t alignment) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_aligned(theap, p, newsize, alignment, 0, false);
+}
+
+void* mi_heap_realloc_aligned_at(mi_heap_t* heap, void* p, size_t newsize, size_t alignment,
+                                 size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_aligned(theap, p, newsize, alignment, offset, false);
+}
+
+void* mi_heap_rezalloc_aligned(mi_heap_t* heap, void* p, size_t newsize,
+                               size_t alignment) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_aligned(theap, p, newsize, alignment, 0, true);
+}
+
+void* mi_heap_rezalloc_aligned_at(mi_heap_t* heap, void* p, size_t newsize, size_t alignment,
+                                  size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  return mx_verb_realloc_aligned(theap, p, newsize, alignment, offset, true);
+}
+
+void* mi_heap_recalloc_aligned(mi_heap_t* heap, void* p, size_t newcount, size_t size,
+                               size_t alignment) mi_attr_noexcept {
+  return mi_heap_recalloc_aligned_at(heap, p, newcount, size, alignment, 0);
+}
+
+void* mi_heap_recalloc_aligned_at(mi_heap_t* heap, void* p, size_t newcount, size_t size,
+                                  size_t alignment, size_t offset) mi_attr_noexcept {
+  IN_HEAP(heap, theap);
+  const size_t total = mx_verb_product(newcount, size);
+  return mx_verb_realloc_aligned(theap, p, total, alignment, offset, true);
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+char* mi_heap_strdup(mi_heap_t* heap, const char* s) mi_attr_noexcept {
+  if (s == NULL) return NULL;
+  IN_HEAP(heap, theap);
+  return mx_verb_text(theap, s, strlen(s));
+}
+
+char* mi_heap_strndup(mi_heap_t* heap, const char* s, size_t n) mi_attr_noexcept {
+  if (s == NULL) return NULL;
+  IN_HEAP(heap, theap);
+  const char* const end = (const char*)memchr(s, 0, n);
+  return mx_verb_text(theap, s, end == NULL ? n : (size_t)(end - s));
+}
+
+// The C library resolves into a buffer of its own choice of size: that of its largest path.
+char* mi_heap_realpath(mi_heap_t* heap, const char* fname, char* resolved_name) mi_attr_noexcept {
+  if (resolved_name != NULL) return realpath(fname, resolved_name);
+  char* const buffer = (char*)mi_heap_malloc(heap, PATH_MAX + 1);
+  if (buffer == NULL) return NULL;
+  char* const path = realpath(fname, buffer);
+  const int code = errno;
+  char* const copy = (path == NULL ? NULL : mi_heap_strdup(heap, path));
+  if (path == NULL) errno = code;
+  mx_free(buffer);
+  return copy;
+}
+
+// ---- as operator new ---------------------------------------------------------------------------
+
+void* mi_heap_alloc_new(mi_heap_t* heap, size_t size) {
+  mx_theap_t* const theap = mx_api_theap_of(heap);
+  // Without memory for a theap the default one serves to fail in the right way.
+  if (mx_unlikely(theap == NULL)) return mx_verb_new(&mx_theap_empty, SIZE_MAX);
+  return mx_verb_new(theap, size);
+}
+
+void* mi_heap_alloc_new_n(mi_heap_t* heap, size_t count, size_t size) {
+  return mi_heap_alloc_new(heap, mx_verb_product(count, size));
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Owns the calls on thread-heaps: for the thread that has one in hand, without a look-up.
+#include "handles.h"
+#include "verbs.h"
+
+mi_theap_t* mi_heap_theap(mi_heap_t* heap) { return mx_api_theap_handle(mx_api_theap_of(heap)); }
+
+mi_theap_t* mi_theap_set_default(mi_theap_t* theap) {
+  if (theap == NULL) return NULL;
+  return mx_api_theap_handle(mx_thread_set_default(mx_api_theap(theap)));
+}
+
+mi_theap_t* mi_theap_get_default(void) {
+  return mx_api_theap_handle((mx_theap_t*)mx_verb_result(mx_thread_theap()));
+}
+
+void* mi_theap_malloc(mi_theap_t* theap, size_t size) mi_attr_noexcept {
+  return mx_verb_malloc(mx_api_theap(theap), size);
+}
+
+void* mi_theap_zalloc(mi_theap_t* theap, size_t size) mi_attr_noexcept {
+  return mx_verb_zalloc(mx_api_theap(theap), size);
+}
+
+void* mi_theap_calloc(mi_theap_t* theap, size_t count, size_t size) mi_attr_noexcept {
+  return mx_verb_calloc(mx_api_theap(theap), count, size);
+}
+
+void* mi_theap_malloc_small(mi_theap_t* theap, size_t size) mi_attr_noexcept {
+  return mx_verb_malloc(mx_api_theap(theap), size);
+}
+
+void* mi_theap_zalloc_small(mi_theap_t* theap, size_t size) mi_attr_noexcept {
+  return mx_verb_zalloc(mx_api_theap(theap), size);
+}
+
+void* mi_theap_malloc_aligned(mi_theap_t* theap, size_t size, size_t alignment) mi_attr_noexcept {
+  return mx_verb_aligned(mx_api_theap(theap), size, alignment, 0, false);
+}
+
+void* mi_theap_realloc(mi_theap_t* theap, void* p, size_t newsize) mi_attr_noexcept {
+  return mx_verb_realloc(mx_api_theap(theap), p, newsize, false);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Owns the way from the handles of the public interface to what they stand for.
+#ifndef MX_API_HANDLES_H
+#define MX_API_HANDLES_H
+
+#include "../../include/mimalloc.h"
+#include "../heap/heap.h"
+
+MX_BEGIN_DECLS
+// The calling thread's theap of a heap, made if need be; NULL with errno ENOMEM.
+mx_theap_t* mx_api_theap_search(mi_heap_t* heap);
+MX_END_DECLS
+
+// NULL is the main heap of the thread's sub-process.
+mx_inline mx_heap_t* mx_api_heap(const mi_heap_t* heap) {
+  if (heap == NULL) return &mx_thread_subproc()->main_heap;
+  return (mx_heap_t*)(uintptr_t)heap;
+}
+
+mx_inline mi_heap_t* mx_api_heap_handle(mx_heap_t* heap) { return (mi_heap_t*)(void*)heap; }
+
+mx_inline mx_theap_t* mx_api_theap(const mi_theap_t* theap) {
+  return (mx_theap_t*)(uintptr_t)theap;
+}
+
+mx_inline mi_theap_t* mx_api_theap_handle(mx_theap_t* theap) { return (mi_theap_t*)(void*)theap; }
+
+mx_inline mx_theap_t* mx_api_theap_of(mi_heap_t* heap) {
+  mx_theap_t* const theap = mx_tls_last;
+  const bool is_last = (mx_load_relaxed(&theap->heap) == (mx_heap_t*)(void*)heap && heap != NULL);
+  return mx_likely(is_last) ? theap : mx_api_theap_search(heap);
+}
+
+mx_inline mx_subproc_t* mx_api_subproc(mi_subproc_id_t id) { return (mx_subproc_t*)id.opaque; }
+
+#endif

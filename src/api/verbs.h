@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Owns what all allocating calls of the public interface have in common: arguments are checked,
+// errno is set on failure and kept on success, and then the work is one call down, in the thread's
+// part (theap) of some heap.
+#ifndef MX_API_VERBS_H
+#define MX_API_VERBS_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "../../include/mimalloc.h"
+#include "../alloc/alloc.h"
+#include "../alloc/fast.h"
+#include "../os/cxx.h"
+
+mx_inline void* mx_verb_result(void* p) {
+  if (mx_unlikely(p == NULL)) errno = ENOMEM;
+  return p;
+}
+
+mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {
+  return mx_verb_result(mx_alloc_in(theap, size));
+}
+
+mx_inline void* mx_verb_zalloc(mx_theap_t* theap, size_t size) {
+  return mx_verb_result(mx_calloc_in(theap, 1, size));
+}
+
+mx_inline void* mx_verb_calloc(mx_theap_t* theap, size_t count, size_t size) {
+  return mx_verb_result(mx_calloc_in(theap, count, size));
+}
+
+// A product that overflows becomes a size that nobody has: it fails like any that is too large.
+mx_inline size_t mx_verb_product(size_t count, size_t size) {
+  size_t total;
+  return mx_unlikely(mx_mul_overflow(count, size, &total)) ? SIZE_MAX : total;
+}
+
+static inline void* mx_verb_realloc(mx_theap_t* theap, void* p, size_t size, bool zero) {
+  if (mx_likely(size > 0 || p == NULL)) {
+    return mx_verb_result(mx_realloc_in(theap, p, size, 0, 0, zero));
+  }
+  void* const fresh = mx_verb_result(mx_zalloc_in(theap, 0));
+  if (fresh != NULL) mx_free(p);
+  return fresh;
+}
+
+static inline void* mx_verb_realloc_product(mx_theap_t* theap, void* p, size_t count, size_t size,
+                                            bool zero) {
+  return mx_verb_realloc(theap, p, mx_verb_product(count, size), zero);
+}
+
+// 0, or the errno of an alignment that is refused.
+mx_inline int mx_verb_refuses(size_t alignment, size_t offset) {
+  if (mx_unlikely(!mx_is_pow2(alignment))) return EINVAL;
+  const bool shifts = (offset & (alignment - 1)) != 0;
+  return mx_unlikely(alignment > MX_SLICE_SIZE && shifts) ? EOVERFLOW : 0;
+}
+
+static inline void* mx_verb_aligned(mx_theap_t* theap, size_t size, size_t alignment, size_t offset,
+                                    bool zero) {
+  const int refused = mx_verb_refuses(alignment, offset);
+  if (mx_unlikely(refused != 0)) {
+    errno = refused;
+    return NULL;
+  }
+  return mx_verb_result(mx_alloc_aligned(theap, size, alignment, offset, zero));
+}
+
+static inline void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size,
+                                            size_t alignment, size_t offset, bool zero) {
+  const int refused = mx_verb_refuses(alignment, offset);
+  if (mx_unlikely(refused != 0)) {
+    errno = refused;
+    return NULL;
+  }
+  if (mx_likely(size > 0 || p == NULL)) {
+    return mx_verb_result(mx_realloc_in(theap, p, size, alignment, offset, zero));
+  }
+  void* const fresh = mx_verb_result(mx_alloc_aligned(theap, 0, alignment, offset, true));
+  if (fresh != NULL) mx_free(p);
+  return fresh;
+}
+
+// As operator new: runs the new-handler as long as there is one, then throws, if there is C++.
+static inline void* mx_verb_new(mx_theap_t* theap, size_t size) {
+  for (;;) {
+    void* const p = mx_alloc_in(theap, size);
+    if (mx_likely(p != NULL)) return p;
+    if (mx_cxx_run_new_handler()) continue;
+    errno = ENOMEM;
+    mx_cxx_throw_bad_alloc();
+    return NULL;
+  }
+}
+
+// The first `length` bytes of a text, and a zero.
+static inline char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length) {
+  char* const copy = (char*)mx_verb_malloc(theap, length == SIZE_MAX ? length : length + 1);
+  if (copy == NULL) return NULL;
+  memcpy(copy, s, length);
+  copy[length] = 0;
+  return copy;
+}
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Owns failing as C++ has it, the new-handler and std::bad_alloc, also from a library that is C.
+#ifndef MX_OS_CXX_H
+#define MX_OS_CXX_H
+
+#include "../base/compiler.h"
+
+MX_BEGIN_DECLS
+// Runs the program's new-handler: true when there was one, and the caller should try again. It may
+// throw.
+bool mx_cxx_run_new_handler(void);
+// Throws std::bad_alloc; returns where the program has no C++.
+void mx_cxx_throw_bad_alloc(void);
+MX_END_DECLS
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Owns the visits. A page does not say of a block whether it is live; what its lists hold is free,
+// the rest of the carved ones is live. So a visit marks the blocks of both lists first.
+//
+// A first-class heap has a list of its pages. The main heap's are found by the records of the
+// arenas, and its huge blocks outside of the arenas on the sub-process' list.
+#include "walk.h"
+
+#include <string.h>
+
+#include "../page/live.h"
+#include "../page/padding.h"
+#include "../page/remote.h"
+
+// Pages have at most so many blocks: those of one slice with the smallest blocks.
+#define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
+
+typedef struct marks_s {
+  uint64_t bits[BLOCKS_MAX / 64];
+  size_t count;
+} marks_t;
+
+mx_page_t* mx_walk_page_of(const void* p) {
+  mx_page_t* const page = mx_pagemap_get(p);
+  if (p == NULL || mx_pagemap_is_none(page)) return NULL;
+  // In a window of the page map an address from elsewhere may meet a record of ours.
+  if ((size_t)((const uint8_t*)p - page->start) >= mx_page_size(page)) return NULL;
+  return page;
+}
+
+// ---- free blocks -------------------------------------------------------------------------------
+
+static void mark_free(const mx_page_t* page, const mx_block_t* list, marks_t* marks) {
+  for (const mx_block_t* b = list; b != NULL; b = mx_block_next(page, b)) {
+    if (!mx_page_is_block(page, b)) return;
+    const size_t i = (size_t)((const uint8_t*)b - page->start) / page->block_size;
+    const uint64_t bit = (uint64_t)1 << (i % 64);
+    if ((marks->bits[i / 64] & bit) != 0) return;  // a list that runs in a circle
+    marks->bits[i / 64] |= bit;
+    marks->count++;
+  }
+}
+
+static void mark_page(const mx_page_t* page, marks_t* marks) {
+  memset(marks, 0, sizeof(*marks));
+  if (mx_page_is_huge(page)) return;
+  mark_free(page, page->free, marks);
+  const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
+  mark_free(page, (const mx_block_t*)remote, marks);
+}
+
+size_t mx_walk_live_count(const mx_page_t* page) {
+  marks_t marks;
+  mark_page(page, &marks);
+  return page->capacity - marks.count;
+}
+
+// ---- visiting ----------------------------------------------------------------------------------
+
+static bool visit_blocks_of(const mx_page_t* page, const mi_heap_area_t* area, const marks_t* marks,
+                            const mx_visit_t* visit) {
+  const mi_heap_t* const heap = (const mi_heap_t*)(const void*)mx_page_heap(page);
+  for (size_t i = 0; i < page->capacity; i++) {
+    if ((marks->bits[i / 64] >> (i % 64) & 1) != 0) continue;
+    uint8_t* const block = page->start + i * page->block_size;
+    if (!visit->visitor(heap, area, block, area->block_size, visit->arg)) return false;
+  }
+  return true;
+}
+
+static bool visit_page(const mx_page_t* page, const mx_visit_t* visit) {
+  if (visit->only_abandoned) {
+    if (mx_page_is_huge(page) || (mx_load_relaxed(&page->remote) & MX_OWNED) != 0) return true;
+  }
+  mx_heap_t* const heap = mx_page_heap(page);
+  marks_t marks;
+  mark_page(page, &marks);
+  mi_heap_area_t area;
+  memset(&area, 0, sizeof(area));
+  area.blocks = page->start;
+  area.reserved = page->reserved * page->block_size;
+  area.committed = page->capacity * page->block_size;
+  area.used = page->capacity - marks.count;
+  area.full_block_size = page->block_size;
+  area.block_size = page->block_size - MX_PAD;
+  // Programs of versions 1 and 2 see an int here.
+  memcpy(&area.reserved1, &heap->tag, sizeof(heap->tag));
+  const mi_heap_t* const handle = (const mi_heap_t*)(const void*)heap;
+  if (!visit->visitor(handle, &area, NULL, area.block_size, visit->arg)) return false;
+  return !visit->with_blocks || visit_blocks_of(page, &area, &marks, visit);
+}
+
+static bool visit_main_heap(const mx_heap_t* heap, const mx_visit_t* visit) {
+  const mx_arenas_t* const arenas = &heap->subproc->arenas;
+  const size_t count = mx_load_acquire(&arenas->count);
+  for (size_t i = 0; i < count; i++) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, i);
+    size_t index = 0;
+    for (mx_page_t* page; arena != NULL && (page = mx_page_next_in(arena, &index)) != NULL;) {
+      if (mx_page_heap(page) == heap && !visit_page(page, visit)) return false;
+    }
+  }
+  for (const mx_page_t* page = heap->subproc->os_pages; page != NULL; page = page->next) {
+    if (mx_page_heap(page) == heap && !visit_page(page, visit)) return false;
+  }
+  return true;
+}
+
+bool mx_walk_heap(mx_heap_t* heap, const mx_visit_t* visit) {
+  if (mx_heap_is_main(heap)) return visit_main_heap(heap, visit);
+  for (const mx_page_t* page = heap->pages; page != NULL; page = page->heap_next) {
+    if (!visit_page(page, visit)) return false;
+  }
+  return true;
+}
+
+static bool visit_list(const mx_page_t* page, const mx_visit_t* visit) {
+  for (; page != NULL; page = page->next) {
+    if (!visit_page(page, visit)) return false;
+  }
+  return true;
+}
+
+bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
+  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    const mx_page_t* const current = theap->current[bin];
+    if (current != &mx_page_none && !visit_page(current, visit)) return false;
+    if (!visit_list(theap->partial[bin], visit) || !visit_list(theap->full[bin], visit)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The heap with the lowest id from *id on; NULL when there is none.
+static mx_heap_t* next_heap(mx_subproc_t* subproc, uint64_t* id) {
+  mx_heap_t* found = NULL;
+  mx_lock_acquire(&subproc->lock);
+  for (mx_heap_t* heap = subproc->heaps; heap != NULL; heap = heap->next) {
+    const uint64_t other = mx_load_relaxed(&heap->id);
+    if (other >= *id && (found == NULL || other < mx_load_relaxed(&found->id))) found = heap;
+  }
+  if (found != NULL) *id = mx_load_relaxed(&found->id);
+  mx_lock_release(&subproc->lock);
+  return found;
+}
+
+bool mx_walk_subproc(mx_subproc_t* subproc, int tag, const mx_visit_t* visit) {
+  uint64_t id = 0;
+  for (mx_heap_t* heap; (heap = next_heap(subproc, &id)) != NULL; id++) {
+    if ((tag < 0 || heap->tag == tag) && !mx_walk_heap(heap, visit)) return false;
+  }
+  return true;
+}
