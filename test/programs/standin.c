@@ -46,8 +46,8 @@ typedef struct node_s {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static node_t* lists[CLASSES];
 static char *chunk, *chunk_end;
-static head_t* last_blocks[CLASSES];
-static unsigned long calls[CLASSES];
+static head_t* last_blocks[CLASSES + 1];
+static unsigned long calls[CLASSES + 1];
 
 static int defect(const char* name) {
   static char chosen;
@@ -103,23 +103,18 @@ void* malloc(size_t size) {
   }
   unsigned bin = 0;
   while (bin < CLASSES && ((size_t)SMALLEST << bin) < size + HEAD) bin++;
-  head_t* head;
-  if (bin == CLASSES) {
-    head = large(size + HEAD);
-  }
-  else {
-    pthread_mutex_lock(&lock);
-    // The last block of this class is still in use: from here on two callers own it.
-    if (defect("overlap") && ++calls[bin] % 301 == 0 && last_blocks[bin] != NULL) {
-      head = last_blocks[bin];
+  pthread_mutex_lock(&lock);
+  head_t* head = last_blocks[bin];
+  // With the defect the last block of this class, still in use, now and then has two owners.
+  const unsigned long turn = bin == LARGE ? 3 : 301;
+  if (head == NULL || head->size < size + HEAD || !defect("overlap") || ++calls[bin] % turn != 0) {
+    head = bin == LARGE ? large(size + HEAD) : take(bin);
+    if (head != NULL && bin < LARGE) {
+      *head = (head_t){ .size = (size_t)SMALLEST << bin, .bin = bin };
     }
-    else {
-      head = take(bin);
-    }
-    if (head != NULL) *head = (head_t){ .size = (size_t)SMALLEST << bin, .bin = bin };
-    last_blocks[bin] = head;
-    pthread_mutex_unlock(&lock);
   }
+  last_blocks[bin] = head;
+  pthread_mutex_unlock(&lock);
   if (head == NULL) errno = ENOMEM;
   return head == NULL ? NULL : (char*)head + HEAD;
 }
@@ -134,17 +129,18 @@ void free(void* p) {
   if (p == NULL) return;
   size_t offset;
   head_t* head = head_of(p, &offset);
+  pthread_mutex_lock(&lock);
+  if (last_blocks[head->bin] == head) last_blocks[head->bin] = NULL;
   if (head->bin == LARGE) {
     int kept = errno;
     munmap(head, head->size);
     errno = kept;
-    return;
   }
-  node_t* node = (node_t*)((char*)head + HEAD);
-  pthread_mutex_lock(&lock);
-  if (last_blocks[head->bin] == head) last_blocks[head->bin] = NULL;
-  node->next = lists[head->bin];
-  lists[head->bin] = node;
+  else {
+    node_t* node = (node_t*)((char*)head + HEAD);
+    node->next = lists[head->bin];
+    lists[head->bin] = node;
+  }
   pthread_mutex_unlock(&lock);
 }
 
