@@ -117,11 +117,16 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_page_t* target = make_block(heap, mx_max(bytes, old_bytes + old_bytes / 2), 1, &is_zero);
   if (target == NULL) target = make_block(heap, bytes, 1, &is_zero);
   if (target == NULL) return NULL;
-  if (!mx_os_move(page->start, target->start, old_bytes)) {
+  if (!is_zero) {
+    // Memory is present there already. Page tables moved onto it would lose it, and the next block
+    // would pay more faults than the copy costs.
+    memcpy(target->start, page->start, old_bytes);
+  } else if (mx_os_move(page->start, target->start, old_bytes)) {
+    if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
+  } else {
     mx_huge_free(target);
     return NULL;
   }
-  if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
   note_use(target, 0, bytes);
   clear_tail(target, old_bytes, bytes, zero && !is_zero);
   mx_huge_page_resize(target, bytes);
