@@ -38,14 +38,18 @@
 #include "alloc/realloc.c"
 #include "alloc/slow.c"
 
+#include "service/cgroup.c"
+#include "service/limits.c"
 #include "service/log.c"
 #include "service/options.c"
+#include "service/scavenger.c"
 #include "service/stats.c"
 #include "service/stats_fields.c"
 #include "service/stats_json.c"
 #include "service/stats_prometheus.c"
 #include "service/stats_text.c"
 
+#include "api/api_memory.c"
 #include "api/api_option.c"
 #include "api/api_runtime.c"
 #include "api/api_stats.c"

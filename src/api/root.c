@@ -11,10 +11,16 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
 
 static mx_atomic(int) started;
+
+static void after_fork_in_child(void) {
+  mx_heap_after_fork();
+  mx_scavenger_after_fork();
+}
 
 void mx_process_start(void) {
   if (mx_exchange_acq_rel(&started, 1) != 0) return;
@@ -24,7 +30,9 @@ void mx_process_start(void) {
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->heap != NULL) mx_os_thread_arm(mx_tls_theap);
-  pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &mx_heap_after_fork);
+  pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &after_fork_in_child);
+  mx_limits_apply();
+  mx_scavenger_apply();
   mx_log_ready();
 }
 

@@ -133,9 +133,17 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 void mx_arenas_after_free(mx_arenas_t* arenas);
 // For slices.c: `count` slices were handed out that are not present.
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
-// Called when something begins to wait (the background purger); NULL: nobody listens.
-extern mx_hidden void (*mx_arenas_on_waiting)(void);
+// Told when something begins to wait, or may (the background purger); NULL: nobody listens.
+typedef void(mx_waiting_fn)(void);
+extern mx_hidden mx_atomic(mx_waiting_fn*) mx_arenas_on_waiting;
+// Whether the memory limit allows to commit so much more; gives back what it can before it says no.
+bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes);
 MX_END_DECLS
+
+mx_inline void mx_arenas_tell_waiting(void) {
+  mx_waiting_fn* const fn = mx_load_relaxed(&mx_arenas_on_waiting);
+  if (fn != NULL) fn();
+}
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
   return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_STRIDE);

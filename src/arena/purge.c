@@ -23,7 +23,7 @@
 #define TRIM_BATCH 16      // slices beyond the bound that are worth a call of the OS
 #define KEEP_MSECS 10000   // between two halvings of `keep`
 
-void (*mx_arenas_on_waiting)(void);
+mx_atomic(mx_waiting_fn*) mx_arenas_on_waiting;
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
@@ -40,7 +40,7 @@ static void appoint(mx_arenas_t* arenas, uint64_t at) {
   if (mx_load_relaxed(&arenas->purge_at) != 0) return;
   uint64_t none = 0;
   if (!mx_cas_strong_acq_rel(&arenas->purge_at, &none, at)) return;
-  if (mx_arenas_on_waiting != NULL) mx_arenas_on_waiting();
+  mx_arenas_tell_waiting();
 }
 
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -54,7 +54,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
   if (gone <= 0) return;
-  const intptr_t regret = mx_min((intptr_t)count, gone);
+  const intptr_t regret = (intptr_t)mx_min(count, (size_t)gone);
   mx_add_relaxed(&arenas->gone, -regret);
   if (mx_add_relaxed(&arenas->keep, regret) == 0) {
     mx_store_relaxed(&arenas->keep_until, mx_os_clock_msecs() + KEEP_MSECS);
@@ -149,21 +149,22 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
 }
 
 static size_t least_run(void) {
-  size_t size = (size_t)mx_max(mx_option(minimal_purge_size), 0L) * MX_KIB;
+  const long wanted = mx_option(minimal_purge_size);
+  size_t size = (wanted > 0 ? (size_t)wanted * MX_KIB : 0);
   // Pieces of a large OS page come back as small ones.
   if (size == 0 && mx_option(allow_thp) >= 2) size = mx_facts.large_page;
-  return mx_max(size / MX_SLICE_SIZE, (size_t)1);
+  return mx_max(size / MX_SLICE_SIZE, 1);
 }
 
 void mx_arenas_after_free(mx_arenas_t* arenas) {
   const long delay = purge_delay();
   const intptr_t waiting = mx_load_relaxed(&arenas->waiting);
   if (delay < 0 || waiting <= 0) return;
-  if (mx_arenas_on_waiting == NULL || delay == 0) {
+  if (mx_load_relaxed(&mx_arenas_on_waiting) == NULL || delay == 0) {
     intptr_t most = waiting;
     if (delay > 0) {
-      const intptr_t in_use = mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
-      most -= WAITING_FLOOR + in_use / WAITING_SHARE + mx_load_relaxed(&arenas->keep);
+      most -= WAITING_FLOOR + mx_load_relaxed(&arenas->in_use) / WAITING_SHARE +
+              mx_load_relaxed(&arenas->keep);
     }
     if (delay == 0 || most >= TRIM_BATCH) {
       order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run()};
@@ -180,7 +181,8 @@ static uint64_t next_look(mx_arenas_t* arenas, uint64_t now, long delay) {
   if (mx_load_relaxed(&arenas->waiting) > mx_load_relaxed(&arenas->keep)) {
     return now + (uint64_t)delay / 4 + 1;
   }
-  return mx_max(mx_load_relaxed(&arenas->keep_until), now + (uint64_t)delay) + 1;
+  const uint64_t until = mx_load_relaxed(&arenas->keep_until);
+  return (until > now + (uint64_t)delay ? until : now + (uint64_t)delay) + 1;
 }
 
 void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
@@ -195,7 +197,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   const long delay = purge_delay();
   order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1};
   if (!force) {
-    order.age = (uint32_t)mx_max(delay, 0L);
+    order.age = (uint32_t)(delay > 0 ? delay : 0);
     order.most = mx_load_relaxed(&arenas->waiting) - mx_load_relaxed(&arenas->keep);
     order.least_run = least_run();
   }
@@ -204,6 +206,20 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   if (delay >= 0 && mx_load_relaxed(&arenas->waiting) > 0) {
     appoint(arenas, next_look(arenas, now, delay));
   }
+}
+
+// ---- the memory limit --------------------------------------------------------------------------
+
+bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
+  const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
+  if (mx_likely(limit == 0)) return true;
+  if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
+  if (mx_load_relaxed(&arenas->waiting) > 0) mx_arenas_purge(arenas, true);
+  if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
+  void (*const relieve)(void) = mx_load_relaxed(&mx_memory_limit.relieve);
+  if (relieve != NULL) relieve();
+  return !mx_load_relaxed(&mx_memory_limit.is_hard) ||
+         mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
 }
 
 void mx_arenas_purge_tick(mx_arenas_t* arenas) {

@@ -9,6 +9,7 @@
 
 // Runs of at most this many slices are looked for among dirty slices first.
 #define DIRTY_FIRST_MAX 64
+#define DIRTY_START_TRIES 16
 
 static uint8_t* slice_start(const mx_arena_t* arena, size_t index) {
   return arena->start + index * MX_SLICE_SIZE;
@@ -57,13 +58,29 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   return true;
 }
 
+// A run that begins with a dirty slice, though others of it may be fresh: pages are carved from
+// their start on, so the first slices are what will be touched.
+static size_t find_dirty_start(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  for (unsigned tries = 0; tries < DIRTY_START_TRIES; tries++) {
+    const size_t dirty =
+        mx_bits_find_run(arena->free, arena->dirty, arena->slices, 1, from, r->align, offset);
+    if (dirty == SIZE_MAX) return SIZE_MAX;
+    from = mx_bits_find_run(arena->free, NULL, arena->slices, r->count, dirty, r->align, offset);
+    if (from == dirty || from == SIZE_MAX) return from;
+  }
+  return SIZE_MAX;
+}
+
 static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                      const mx_bits_t* also, mx_slices_t* out) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   size_t from = mx_load_relaxed(&arena->low_hint);
   for (;;) {
     const size_t i =
-        mx_bits_find_run(arena->free, also, arena->slices, r->count, from, r->align, offset);
+        also != NULL && r->count > 1
+            ? find_dirty_start(arena, r, from)
+            : mx_bits_find_run(arena->free, also, arena->slices, r->count, from, r->align, offset);
     if (i == SIZE_MAX) {
       if (from == 0) return false;
       from = 0;  // the hint may have been too high
@@ -103,7 +120,7 @@ static bool claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, bool di
 }
 
 static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
-  const bool has_dirty = mx_load_relaxed(&arenas->waiting) >= (intptr_t)r->count;
+  const bool has_dirty = mx_load_relaxed(&arenas->waiting) > 0;
   if (has_dirty && r->count <= DIRTY_FIRST_MAX && claim_any(arenas, r, true, true, out)) {
     return true;
   }
@@ -113,6 +130,7 @@ static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t
 
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
   if (mx_option(disallow_arena_alloc) != 0 && r->arena == NULL) return false;
+  if (!mx_arenas_allow(arenas, r->count * MX_SLICE_SIZE)) return false;
   for (unsigned tries = 0; tries < 4; tries++) {
     const size_t seen = mx_load_acquire(&arenas->count);
     if (claim(arenas, r, out)) return true;
@@ -158,6 +176,7 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero) {
   if (index + count > arena->slices) return false;
+  if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_bits_try_claim(arena->free, index, count)) return false;
   return prepare(arenas, arena, index, count, is_zero);
 }

@@ -13,6 +13,8 @@ typedef struct mx_hooks_s {
   void (*message)(mx_level_t level, int code, const char* fmt, ...);
   // Runs the user's deferred-free function; called on the allocation slow path.
   void (*deferred_free)(bool force, unsigned long long heartbeat);
+  // Called at the beginning of a slow allocation, where another allocation does no harm.
+  void (*slow_visit)(void);
 } mx_hooks_t;
 
 extern mx_hooks_t mx_hooks;

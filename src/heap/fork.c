@@ -24,6 +24,7 @@
 
 #include "../mem/vmem.h"
 #include "../os/thread.h"
+#include "../page/holes.h"
 #include "../page/remote.h"
 #include "heap.h"
 
@@ -32,6 +33,7 @@
 // ---- locks -------------------------------------------------------------------------------------
 
 void mx_heap_before_fork(void) {
+  mx_holes_forbid();
   mx_lock_acquire(&mx_subproc_list_lock);
   mx_thread_before_fork();
   mx_theap_lock_records();
@@ -57,6 +59,7 @@ void mx_heap_after_fork_parent(void) {
   mx_theap_unlock_records();
   mx_thread_after_fork_parent();
   mx_lock_release(&mx_subproc_list_lock);
+  mx_holes_allow();
 }
 
 // ---- pages -------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ static void settle_page(mx_page_t* page) {
   memset(seen, 0, sizeof(seen));
   const size_t count = mark_list(page, page->free, seen);
   // A current page counts one more; that it is, is as uncertain as the rest.
-  const size_t all = page->capacity;
+  const size_t all = page->capacity - mx_holes_count(page);
   const bool is_whole = (count != SIZE_MAX && (count + page->used == all ||
                                                count + page->used == all + 1));
   if (!is_whole) page->free = NULL;

@@ -24,9 +24,7 @@ static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
     if ((lend & MX_PAGE_RESTS) == 0) continue;
     const size_t index = (size_t)((uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
     if (idle_only && !is_idle(arena, page, index, has_changed)) continue;
-    mx_holes_forbid();
     const mx_holes_t made = mx_holes_make(page);
-    mx_holes_allow();
     bytes += made.bytes;
     if (made.is_gone) mx_page_release(page);
   }

@@ -50,6 +50,7 @@ static mx_page_t* os_page(const mx_heap_t* heap, size_t slices, size_t align, mx
   if (heap->arena != NULL || mx_option(disallow_os_alloc) != 0) return NULL;
   // A window of the page map has no place for addresses from anywhere.
   if (mx_pagemap_is_window()) return NULL;
+  if (!mx_arenas_allow(&heap->subproc->arenas, slices * MX_SLICE_SIZE)) return NULL;
   mx_page_t* page = os_record_alloc();
   if (page == NULL) return NULL;
   const size_t size = slices * MX_SLICE_SIZE;

@@ -162,6 +162,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   remove_full(theap, page);
   push_head(theap, page);
+  mx_arenas_tell_waiting();
 }
 
 // A page of the full list that others freed into.
@@ -228,6 +229,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   page->theap = theap;
   mx_store_relaxed(&page->owner, theap->tid);
   push_head(theap, page);
+  mx_arenas_tell_waiting();
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
@@ -318,6 +320,7 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 }
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
+  if (mx_unlikely(mx_hooks.slow_visit != NULL)) mx_hooks.slow_visit();
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);

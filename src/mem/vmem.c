@@ -8,6 +8,13 @@
 #include "../os/os.h"
 
 mx_counters_t mx_process_counters;
+mx_memory_limit_t mx_memory_limit;
+
+bool mx_memory_limit_room(size_t limit, size_t bytes) {
+  const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
+  const size_t committed = (now > 0 ? (size_t)now : 0);
+  return committed <= limit && bytes <= limit - committed;
+}
 
 // ---- the first reservation ---------------------------------------------------------------------
 

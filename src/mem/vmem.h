@@ -16,6 +16,17 @@ extern mx_counters_t mx_process_counters;
 void mx_vmem_reserve_first(size_t table, size_t arena);
 // How many bytes from p on are writable without a commit, since the first reservation.
 size_t mx_vmem_writable_from(const void* p);
+// A bound of what may be committed, set by the service floor.
+typedef struct mx_memory_limit_s {
+  mx_atomic(size_t) bytes;           // 0: none
+  mx_atomic(bool) is_hard;           // beyond it allocations fail
+  mx_atomic(void (*)(void)) relieve; // gives back what it can
+} mx_memory_limit_t;
+
+extern mx_hidden mx_memory_limit_t mx_memory_limit;
+// Whether `bytes` more would stay within a limit.
+bool mx_memory_limit_room(size_t limit, size_t bytes);
+
 // Maps `size` bytes aligned to `align` (a power of two); NULL when refused. Sizes are rounded up
 // to OS pages by the caller, who also counts what becomes committed: memory in use or dirty, not
 // address space that merely could be touched.

@@ -19,7 +19,6 @@
 // What is known of a page while it is lent.
 typedef struct view_s {
   mx_page_t* page;
-  uint8_t* end;                           // of what is carved
   mx_block_t* first;                      // of the free list when it was read
   uint64_t free[BLOCKS_MAX / 64];         // by block: free, and on the list
   size_t listed, holes;                   // blocks
@@ -27,11 +26,25 @@ typedef struct view_s {
 
 // ---- borrowing ---------------------------------------------------------------------------------
 
-static mx_lock_t making;  // held while any page is lent
+// Each side writes its own word before it reads the other's, so one of them sees the other.
+static mx_atomic(int) forbidden;
+static mx_atomic(int) making;
 
-void mx_holes_forbid(void) { mx_lock_acquire(&making); }
+void mx_holes_forbid(void) {
+  mx_add_acq_rel(&forbidden, 1);
+  mx_fence_seq_cst();
+  while (mx_load_acquire(&making) != 0) mx_os_yield();
+}
 
-void mx_holes_allow(void) { mx_lock_release(&making); }
+void mx_holes_allow(void) { mx_add_acq_rel(&forbidden, -1); }
+
+static bool begin(void) {
+  if (mx_exchange_acq_rel(&making, 1) != 0) return false;
+  mx_fence_seq_cst();
+  if (mx_load_acquire(&forbidden) == 0) return true;
+  mx_store_release(&making, 0);
+  return false;
+}
 
 static bool borrow(mx_page_t* page) {
   uint8_t old = mx_load_relaxed(&page->lend);
@@ -65,13 +78,16 @@ static bool is_present(const mx_page_t* page, const uint8_t* start, size_t size)
   return mx_bits_count(arena->present, first, count) == count;
 }
 
-static void find_holes(view_t* view) {
-  const mx_page_t* const page = view->page;
-  view->holes = 0;
-  if (is_present(page, page->start, (size_t)(view->end - page->start))) return;
-  for (uint32_t i = 0; i < page->capacity; i++) {
-    if (!is_present(page, page->start + i * page->block_size, page->block_size)) view->holes++;
-  }
+bool mx_holes_contain(const mx_page_t* page, size_t block_index) {
+  return !is_present(page, page->start + block_index * page->block_size, page->block_size);
+}
+
+size_t mx_holes_count(const mx_page_t* page) {
+  if (page->arena == NULL || page->capacity == 0) return 0;
+  if (is_present(page, page->start, page->capacity * page->block_size)) return 0;
+  size_t count = 0;
+  for (uint32_t i = 0; i < page->capacity; i++) count += mx_holes_contain(page, i);
+  return count;
 }
 
 // Follows the list; false when it is not one of distinct blocks of the page.
@@ -100,8 +116,7 @@ static bool look(view_t* view, mx_page_t* page) {
   view->first = *free_of(page);
   // The owner's writes of links must be here before the links are followed.
   if (!mx_os_barrier_all()) return false;
-  view->end = page->start + page->capacity * page->block_size;
-  find_holes(view);
+  view->holes = mx_holes_count(page);
   if (!read_list(view)) return false;
   if (*free_of(page) != view->first || *used_of(page) != used) return false;
   return view->listed + view->holes + used == page->capacity;
@@ -178,27 +193,33 @@ static size_t discard_all(mx_page_t* page) {
   return discard_needless(&view);
 }
 
+static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
+  if (*used_of(page) == 0) {
+    *has_holes = false;
+    return discard_all(page);
+  }
+  view_t view;
+  if (page->reserved > BLOCKS_MAX || !look(&view, page)) return 0;
+  const size_t bytes = discard_needless(&view);
+  if (bytes == 0) return 0;
+  link_again(&view);
+  *has_holes = (mx_holes_count(page) > 0);
+  return bytes;
+}
+
 mx_holes_t mx_holes_make(mx_page_t* page) {
   mx_holes_t result = {0, false};
-  if (!MX_HOLES || !borrow(page)) return result;
-  const mx_arena_t* const arena = page->arena;
-  bool has_holes = mx_page_has_holes(page);
-  if (!mx_page_is_huge(page) && arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
-    view_t view;
-    if (*used_of(page) == 0) {
-      result.bytes = discard_all(page);
-      has_holes = false;
-    } else if (page->reserved <= BLOCKS_MAX && look(&view, page)) {
-      result.bytes = discard_needless(&view);
-      if (result.bytes > 0) {
-        link_again(&view);
-        find_holes(&view);
-        has_holes = (view.holes > 0);
-      }
+  if (!MX_HOLES || !begin()) return result;
+  if (borrow(page)) {
+    const mx_arena_t* const arena = page->arena;
+    bool has_holes = mx_page_has_holes(page);
+    if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
+      result.bytes = make_in_lent(page, &has_holes);
+      mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
     }
+    result.is_gone = give_back(page, has_holes);
   }
-  mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
-  result.is_gone = give_back(page, has_holes);
+  mx_store_release(&making, 0);
   return result;
 }
 

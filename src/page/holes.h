@@ -40,8 +40,12 @@ bool mx_holes_carve(mx_page_t* page);
 // again was idle.
 uint32_t mx_holes_signature(const mx_page_t* page);
 
-// Nobody makes holes and no page is lent until mx_holes_allow: for fork, for those who read lists
-// of free blocks, and before arenas go.
+// How many carved blocks are in holes, and whether one is.
+size_t mx_holes_count(const mx_page_t* page);
+bool mx_holes_contain(const mx_page_t* page, size_t block_index);
+
+// Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for fork, for
+// those who read lists of free blocks, and before arenas go.
 void mx_holes_forbid(void);
 void mx_holes_allow(void);
 MX_END_DECLS

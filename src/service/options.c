@@ -15,6 +15,7 @@
 #include "../base/bits.h"
 #include "../base/hooks.h"
 #include "../os/os.h"
+#include "give_back.h"
 
 #define ENVIRON_MAX 10000  // entries looked at
 #define VALUE_MAX 64       // characters of a value
@@ -317,16 +318,29 @@ size_t mx_option_get_size(int option) {
   return mx_mul_overflow((size_t)value, MX_KIB, &bytes) ? MX_MAX_ALLOC : bytes;
 }
 
+// What follows from some options happens at once, not at their next use.
+static void follow(int option) {
+  switch (option) {
+    case mx_opt_memory_limit:
+    case mx_opt_memory_limit_hard:
+    case mx_opt_cgroup_limit: mx_limits_apply(); break;
+    case mx_opt_background_purge: mx_scavenger_apply(); break;
+    default: break;
+  }
+}
+
 void mx_option_set(int option, long value) {
   if (!in_table(option)) return;
   mx_options_init();
   store(option, value, FROM_PROGRAM);
+  follow(option);
 }
 
 void mx_option_set_default(int option, long value) {
   if (!in_table(option)) return;
   mx_options_init();
   store(option, value, FROM_DEFAULT);
+  follow(option);
 }
 
 void mx_options_print(mx_output_fun* fun, void* arg) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Owns the visits. A page does not say of a block whether it is live; what its lists hold is free,
-// the rest of the carved ones is live. So a visit marks the blocks of both lists first.
+// Owns the visits. A page does not say of a block whether it is live; what its lists and its holes
+// hold is free, the rest of the carved ones is live. So a visit marks these blocks first. Builds
+// that have bitmaps of live blocks ask those, since there freed blocks wait in other places, too.
 //
 // A first-class heap has a list of its pages. The main heap's are found by the records of the
 // arenas, and its huge blocks outside of the arenas on the sub-process' list.
@@ -8,6 +9,8 @@
 
 #include <string.h>
 
+#include "../page/holes.h"
+#include "../page/holes.h"
 #include "../page/live.h"
 #include "../page/padding.h"
 #include "../page/remote.h"
@@ -41,12 +44,28 @@ static void mark_free(const mx_page_t* page, const mx_block_t* list, marks_t* ma
   }
 }
 
+static void mark_other_free(const mx_page_t* page, marks_t* marks) {
+  const size_t holes = (MX_LIVE_BITS ? 1 : mx_holes_count(page));
+  for (size_t i = 0; holes > 0 && i < page->capacity; i++) {
+    const bool is_free = (MX_LIVE_BITS ? !mx_live_test(page, page->start + i * page->block_size)
+                                       : mx_holes_contain(page, i));
+    if (!is_free) continue;
+    marks->bits[i / 64] |= (uint64_t)1 << (i % 64);
+    marks->count++;
+  }
+}
+
 static void mark_page(const mx_page_t* page, marks_t* marks) {
   memset(marks, 0, sizeof(*marks));
   if (mx_page_is_huge(page)) return;
-  mark_free(page, page->free, marks);
-  const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
-  mark_free(page, (const mx_block_t*)remote, marks);
+  mx_holes_forbid();
+  if (!MX_LIVE_BITS) {
+    mark_free(page, page->free, marks);
+    const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
+    mark_free(page, (const mx_block_t*)remote, marks);
+  }
+  mark_other_free(page, marks);
+  mx_holes_allow();
 }
 
 size_t mx_walk_live_count(const mx_page_t* page) {
@@ -132,22 +151,9 @@ bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
   return true;
 }
 
-// The heap with the lowest id from *id on; NULL when there is none.
-static mx_heap_t* next_heap(mx_subproc_t* subproc, uint64_t* id) {
-  mx_heap_t* found = NULL;
-  mx_lock_acquire(&subproc->lock);
-  for (mx_heap_t* heap = subproc->heaps; heap != NULL; heap = heap->next) {
-    const uint64_t other = mx_load_relaxed(&heap->id);
-    if (other >= *id && (found == NULL || other < mx_load_relaxed(&found->id))) found = heap;
-  }
-  if (found != NULL) *id = mx_load_relaxed(&found->id);
-  mx_lock_release(&subproc->lock);
-  return found;
-}
-
 bool mx_walk_subproc(mx_subproc_t* subproc, int tag, const mx_visit_t* visit) {
-  uint64_t id = 0;
-  for (mx_heap_t* heap; (heap = next_heap(subproc, &id)) != NULL; id++) {
+  for (mx_heap_t *next = subproc->heaps, *heap; (heap = next) != NULL;) {
+    next = heap->next;
     if ((tag < 0 || heap->tag == tag) && !mx_walk_heap(heap, visit)) return false;
   }
   return true;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Owns the memory limit: where it comes from, and what is given back when it nears.
+//
+// The arena floor compares what is committed with the limit each time it hands out slices. From
+// seven eighths on it purges what waits at once and then asks here, where holes are made. If that
+// is not enough, a hard limit fails the allocation; a soft one lets it pass.
+//
+// With `cgroup_limit` the control group's limit counts, too. What others in the group use (and what
+// of this process is not ours) is taken off it; it is read again when the limit nears, and from
+// time to time by the background thread.
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "give_back.h"
+
+#define RELIEVE_MSECS 100     // between two walks for holes
+#define GROUP_MSECS 1000      // between two looks at the control group
+#define GROUP_ROOT "/sys/fs/cgroup"
+#define GROUP_SELF "/proc/self/cgroup"
+#define PRESSURE_HIGH 10.0    // percent of time in which the group waits for memory
+
+static mx_atomic(uint64_t) relieve_at, group_at;
+
+// True for the one caller that is to act now.
+static bool is_time(mx_atomic(uint64_t)* at, uint64_t pause) {
+  uint64_t when = mx_load_relaxed(at);
+  const uint64_t now = mx_os_clock_msecs();
+  return now >= when && mx_cas_strong_acq_rel(at, &when, now + pause);
+}
+
+// Called with the lock of the list of sub-processes.
+static size_t make_holes(bool purges) {
+  size_t bytes = 0;
+  bool has_changed;
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    if (purges) mx_arenas_purge(&s->arenas, true);
+    if (mx_option(purge_holes) != 0) bytes += mx_subproc_make_holes(s, false, &has_changed);
+  }
+  return bytes;
+}
+
+size_t mx_give_back_now(void) {
+  mx_lock_acquire(&mx_subproc_list_lock);
+  const size_t bytes = make_holes(true);
+  mx_lock_release(&mx_subproc_list_lock);
+  return bytes;
+}
+
+// ---- the limit ---------------------------------------------------------------------------------
+
+static size_t own_limit(void) {
+  const long kib = mx_option(memory_limit);
+  if (kib <= 0) return SIZE_MAX;
+  return (size_t)kib > SIZE_MAX / MX_KIB ? SIZE_MAX : (size_t)kib * MX_KIB;
+}
+
+static size_t group_limit(double* pressure) {
+  mx_cgroup_t group;
+  *pressure = 0;
+  if (mx_option(cgroup_limit) <= 0) return SIZE_MAX;
+  if (!mx_cgroup_read(GROUP_ROOT, GROUP_SELF, &group) || group.limit == SIZE_MAX) return SIZE_MAX;
+  *pressure = group.pressure;
+  const int64_t ours = mx_load_relaxed(&mx_process_counters.committed.current);
+  const size_t committed = mx_min(ours > 0 ? (size_t)ours : 0, group.usage);
+  const size_t others = group.usage - committed;
+  // However much the others take, a process must be able to start.
+  return others >= group.limit ? group.limit / 2 : mx_max(group.limit - others, group.limit / 2);
+}
+
+static double set_limit(void) {
+  double pressure;
+  const size_t limit = mx_min(own_limit(), group_limit(&pressure));
+  mx_store_relaxed(&mx_memory_limit.is_hard, mx_option(memory_limit_hard) > 0);
+  mx_store_relaxed(&mx_memory_limit.bytes, limit == SIZE_MAX ? (size_t)0 : limit);
+  return pressure;
+}
+
+static void relieve(void) {
+  if (mx_option(cgroup_limit) > 0 && is_time(&group_at, GROUP_MSECS)) set_limit();
+  if (!is_time(&relieve_at, RELIEVE_MSECS) || !mx_lock_try(&mx_subproc_list_lock)) return;
+  make_holes(false);
+  mx_lock_release(&mx_subproc_list_lock);
+}
+
+void mx_limits_apply(void) {
+  mx_store_relaxed(&mx_memory_limit.relieve, &relieve);
+  const size_t own = own_limit();
+  if (own < MX_MIB) {
+    mx_warning("option memory_limit: %zu KiB are too little for any program; the limit is 1 MiB\n",
+               own / MX_KIB);
+    mx_store_relaxed(&mx_option_values[mx_opt_memory_limit], (long)(MX_MIB / MX_KIB));
+  }
+  set_limit();
+  const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
+  if (mx_option(cgroup_limit) > 0 && limit == 0) {
+    mx_verbose("option cgroup_limit: no control group with a limit can be read\n");
+  }
+  if (limit != 0) {
+    mx_verbose("memory limit: %zu KiB (%s)\n", limit / MX_KIB,
+               mx_load_relaxed(&mx_memory_limit.is_hard) ? "hard" : "soft");
+  }
+}
+
+void mx_limits_tick(void) {
+  if (mx_option(cgroup_limit) <= 0 || !is_time(&group_at, GROUP_MSECS)) return;
+  if (set_limit() >= PRESSURE_HIGH) mx_give_back_now();
+}

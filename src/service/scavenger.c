@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Owns the background thread: it purges what waited long enough, and makes holes in pages that lie
+// idle, so that a process which makes no further call gives back what it does not need.
+//
+// The thread sleeps without a time limit while nothing waits. It is woken when an appointment for
+// purging is made, and when a full page gets its first free block: the only signs that memory is
+// being freed that do not cost malloc and free anything. It sleeps again after a round in which
+// no page had changed and nothing waited.
+//
+// Starting a thread allocates, so it cannot happen inside of free, nor in the middle of malloc. It
+// happens at the beginning of a slow allocation, through a hook that is there only until then.
+#include "give_back.h"
+
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../os/os.h"
+
+// Slices in use from which on the thread is worth its stack.
+#define WORTH_A_THREAD 32
+
+// Between two looks at pages, in ms. A round takes at most this part of the time.
+#define ROUND_MSECS_MIN 50
+#define ROUND_MSECS_MAX 500
+#define ROUND_SHARE 100
+
+enum { ABSENT, STARTING, RUNNING, STOPPING };
+
+static mx_atomic(int) state;
+static mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
+
+bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
+
+// ---- the thread --------------------------------------------------------------------------------
+
+static void wake_up(void) {
+  if (mx_load_relaxed(&sleeping) != 0 && mx_exchange_acq_rel(&sleeping, 0) != 0) {
+    mx_os_wake(&sleeping);
+  }
+}
+
+typedef struct round_s {
+  uint64_t next;   // when to purge again, 0: nothing waits
+  size_t bytes;    // given back from holes
+  bool has_changed;
+} round_t;
+
+static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round) {
+  mx_arenas_purge(&subproc->arenas, false);
+  const uint64_t at = mx_load_relaxed(&subproc->arenas.purge_at);
+  if (at != 0 && (round->next == 0 || at < round->next)) round->next = at;
+  if (with_holes) round->bytes += mx_subproc_make_holes(subproc, true, &round->has_changed);
+}
+
+static round_t work(bool with_holes) {
+  round_t round = {0, 0, false};
+  // The list can only change under this lock; destroying a sub-process waits for it.
+  mx_lock_acquire(&mx_subproc_list_lock);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    visit_subproc(s, with_holes, &round);
+  }
+  mx_lock_release(&mx_subproc_list_lock);
+  return round;
+}
+
+static uint64_t round_msecs(uint64_t took) {
+  const long delay = mx_option(purge_delay);
+  const size_t wanted = (size_t)(delay > 0 ? delay : 0) / 2;
+  const size_t least = mx_max(ROUND_MSECS_MIN, (size_t)took * ROUND_SHARE);
+  return mx_max(mx_min(wanted, ROUND_MSECS_MAX), least);
+}
+
+static void sleep_until_woken(void) {
+  mx_store_relaxed(&sleeping, (uint32_t)1);
+  mx_fence_seq_cst();
+  // What was noted before the word was set may have found nobody asleep.
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    if (mx_load_relaxed(&s->arenas.purge_at) != 0 && mx_load_relaxed(&s->arenas.waiting) > 0) {
+      mx_store_relaxed(&sleeping, (uint32_t)0);
+      return;
+    }
+  }
+  while (mx_load_acquire(&sleeping) == 1 && mx_load_acquire(&state) == RUNNING) {
+    mx_os_wait(&sleeping, 1, 0);
+  }
+}
+
+static void run(void) {
+  uint64_t next_round = 0;
+  while (mx_load_acquire(&state) == RUNNING) {
+    const uint64_t start = mx_os_clock_msecs();
+    const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
+    const round_t round = work(with_holes);
+    mx_limits_tick();
+    const uint64_t now = mx_os_clock_msecs();
+    if (with_holes) next_round = now + round_msecs(now - start);
+    const bool is_quiet = (with_holes || mx_option(purge_holes) == 0) && !round.has_changed;
+    if (is_quiet && round.bytes == 0 && round.next == 0) {
+      sleep_until_woken();
+      next_round = mx_os_clock_msecs() + round_msecs(0);
+      continue;
+    }
+    uint64_t until = (is_quiet && round.bytes == 0 ? UINT64_MAX : next_round);
+    if (round.next != 0 && round.next < until) until = round.next;
+    if (until > now) mx_os_wait(&sleeping, 0, until - now + 1);
+  }
+  mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
+  mx_store_release(&state, ABSENT);
+}
+
+// ---- start and end -----------------------------------------------------------------------------
+
+static void start_if_worth(void) {
+  if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
+  int absent = ABSENT;
+  if (!mx_cas_strong_acq_rel(&state, &absent, (int)STARTING)) return;
+  mx_hooks.slow_visit = NULL;
+  mx_store_release(&state, RUNNING);
+  if (mx_os_thread_start(&run)) {
+    mx_store_release(&mx_arenas_on_waiting, &wake_up);
+  } else {
+    mx_store_release(&state, ABSENT);
+    mx_warning("unable to start the thread of option background_purge: memory is given back only "
+               "by later calls\n");
+  }
+}
+
+void mx_scavenger_apply(void) {
+  const bool wanted = (mx_option(background_purge) > 0);
+  if (!wanted) {
+    mx_hooks.slow_visit = NULL;
+    if (mx_scavenger_is_running()) mx_scavenger_stop();
+  } else if (mx_load_acquire(&state) == ABSENT) {
+    mx_hooks.slow_visit = &start_if_worth;
+  }
+}
+
+void mx_scavenger_stop(void) {
+  int running = RUNNING;
+  mx_hooks.slow_visit = NULL;
+  if (!mx_cas_strong_acq_rel(&state, &running, (int)STOPPING)) return;
+  while (mx_load_acquire(&state) == STOPPING) {
+    mx_store_relaxed(&sleeping, (uint32_t)2);
+    mx_os_wake(&sleeping);
+    mx_os_yield();
+  }
+  mx_store_relaxed(&sleeping, (uint32_t)0);
+}
+
+void mx_scavenger_after_fork(void) {
+  mx_store_release(&state, (int)ABSENT);
+  mx_store_relaxed(&sleeping, (uint32_t)0);
+  mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
+  mx_scavenger_apply();
+}
