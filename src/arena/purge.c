@@ -171,6 +171,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       purge(arenas, &order);
     }
   }
+  mx_fence_seq_cst();  // as in appoint, whose clock is only read when it must be
   if (mx_load_relaxed(&arenas->purge_at) == 0) {
     appoint(arenas, mx_os_clock_msecs() + (uint64_t)delay + 1);
   }

@@ -37,7 +37,7 @@ uintptr_t ex_thread_id(void);
 void* ex_memset(void* p, int value, size_t size);
 void* ex_memcpy(void* to, const void* from, size_t size);
 
-#define mx_atomic(T) T
+#define mx_atomic(T) __typeof__(T)
 #define ex_value_of(p) __typeof__(((void)0, *(p)))
 #define ex_site_(op, order)                                                \
   __extension__({                                                          \

@@ -180,6 +180,7 @@ static bool take(size_t count, mx_slices_t* out) {
   return mx_slices_alloc(&mx_subproc_main.arenas, &request, out);
 }
 static void write_all(const mx_slices_t* s) {
+  mx_arena_touch(s->arena, s->start, s->count * MX_SLICE_SIZE);
   for (size_t i = 0; i < s->count; i++) {
     uint64_t* words = (uint64_t*)(void*)(s->start + i * MX_SLICE_SIZE);
     if (s->is_zero) ex_check(words[0] == 0 && words[1] == 0);
@@ -223,6 +224,7 @@ static void slices_check(void) {
 static void purge_setup(void) {
   world_start(4);
   ex_check(take(2, &taken));
+  write_all(&taken);
 }
 static void purge_free(void) {
   mx_slices_free(&mx_subproc_main.arenas, taken.arena, taken.index, taken.count);

@@ -14,6 +14,7 @@ static void on_message(mx_level_t level, int code, const char* format, ...) {
 
 void world_start(size_t slices) {
   ex_thread_variable(&mx_tls_theap, sizeof(mx_tls_theap));
+  ex_thread_variable(&mx_tls_last, sizeof(mx_tls_last));
   ex_quiet(&mx_process_counters, sizeof(mx_process_counters));
   ex_quiet(&mx_subproc_main.counters, sizeof(mx_counters_t));
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
