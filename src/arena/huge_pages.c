@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Owns the reservation of large and huge OS pages.
+//
+// Huge pages come one by one, since each can take the system a second to clear, and the caller may
+// have set a limit of time. They must lie in a row, so a range of addresses is sought first and
+// then filled from its start; a page that lands elsewhere, because somebody else took the address
+// meanwhile, ends the row.
+#include "huge_pages.h"
+
+#include "../base/facts.h"
+#include "../base/hooks.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+
+#define HUGE_PAGE MX_GIB
+
+static void* range_for(size_t pages) {
+  if (pages >= SIZE_MAX / HUGE_PAGE - 1) return NULL;
+  const size_t size = (pages + 1) * HUGE_PAGE;
+  void* const p = mx_os_map(NULL, size, false);
+  if (p == NULL) return NULL;
+  mx_os_unmap(p, size);
+  return (void*)mx_align_up((uintptr_t)p, HUGE_PAGE);
+}
+
+static bool map_huge_page(uint8_t* at, int numa_node) {
+  mx_counter_add(&mx_process_counters.mmap_calls, 1);
+  void* const p = mx_os_map_large(at, HUGE_PAGE, HUGE_PAGE, numa_node);
+  if (p == (void*)at) return true;
+  if (p != NULL) mx_os_unmap(p, HUGE_PAGE);
+  return false;
+}
+
+// Also when at this pace it would end far too late.
+static bool is_too_slow(uint64_t elapsed, size_t done, size_t pages, uint64_t timeout) {
+  if (timeout == 0) return false;
+  if (elapsed > timeout) return true;
+  return done == 1 && elapsed * pages > 2 * timeout;
+}
+
+static size_t fill_range(uint8_t* start, size_t pages, int numa_node, uint64_t timeout) {
+  const uint64_t begin = mx_os_clock_msecs();
+  size_t done = 0;
+  while (done < pages) {
+    if (!map_huge_page(start + done * HUGE_PAGE, numa_node)) {
+      mx_warning("unable to get huge OS page %zu of %zu (node %d)\n", done + 1, pages, numa_node);
+      break;
+    }
+    done++;
+    if (done < pages && is_too_slow(mx_os_clock_msecs() - begin, done, pages, timeout)) {
+      mx_warning("huge OS pages took too long: stopped after %zu of %zu\n", done, pages);
+      break;
+    }
+  }
+  return done;
+}
+
+static mx_arena_t* add_pinned(mx_arenas_t* arenas, void* start, size_t size, int numa_node,
+                              bool is_exclusive) {
+  const mx_arena_config_t config = {start, size, true, true, true, is_exclusive, true,
+                                    numa_node, NULL, NULL};
+  mx_count_add(&mx_process_counters.reserved, (int64_t)size);
+  mx_arena_t* const arena = mx_arena_add(arenas, &config);
+  if (arena == NULL) mx_vmem_unmap(start, size, 0);
+  return arena;
+}
+
+mx_arena_t* mx_arena_reserve_huge_pages(mx_arenas_t* arenas, size_t pages, int numa_node,
+                                        uint64_t timeout_msecs, bool is_exclusive) {
+  uint8_t* const start = (uint8_t*)range_for(pages);
+  if (start == NULL) return NULL;
+  const size_t done = fill_range(start, pages, numa_node, timeout_msecs);
+  if (done == 0) return NULL;
+  mx_verbose("reserved %zu GiB of huge OS pages (of %zu GiB, node %d)\n", done, pages, numa_node);
+  return add_pinned(arenas, start, done * HUGE_PAGE, numa_node, is_exclusive);
+}
+
+mx_arena_t* mx_arena_reserve_large_pages(mx_arenas_t* arenas, size_t size, bool is_exclusive) {
+  if (mx_facts.large_page == 0 || size > SIZE_MAX - mx_facts.large_page) return NULL;
+  size = mx_align_up(size, mx_facts.large_page);
+  mx_counter_add(&mx_process_counters.mmap_calls, 1);
+  void* const p = mx_os_map_large(NULL, size, mx_facts.large_page, -1);
+  return p == NULL ? NULL : add_pinned(arenas, p, size, -1, is_exclusive);
+}
