@@ -27,8 +27,8 @@ mx_noinline void mx_free_emptied(void* p) {
 }
 
 static void free_local(mx_page_t* page, void* p) {
-  if (MX_HARDEN && !mx_harden_free(page, p)) return;
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
+  if (MX_HARDEN && !mx_harden_free(page, p)) return;
   if (mx_page_push(page, (mx_block_t*)p)) mx_theap_page_emptied(page->theap, page);
 }
 

@@ -7,6 +7,7 @@
 
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../page/delay.h"
 #include "alloc.h"
 
 #define EAGAIN_ 11
@@ -167,12 +168,21 @@ bool mx_harden_free(mx_page_t* page, void* block) {
   }
   if (MX_PADDING) check_padding(page, block);
   if (MX_CHECK_NEIGHBOUR) check_front(page, block);
+  clear_freed(page, block);
+  if (MX_QUARANTINE && page->block_size > MX_SMALL_MAX) {
+    mx_quarantine_add(page->theap, page, (mx_block_t*)block);
+    return false;
+  }
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
     mx_store_relaxed(&words->live, mx_load_relaxed(&words->live) & ~mx_live_bit(block));
   }
-  clear_freed(page, block);
-  return true;
+  if (!MX_QUARANTINE) return true;
+  if (mx_page_delay(page, (mx_block_t*)block)) {
+    mx_page_collect(page);
+    mx_theap_page_emptied(page->theap, page);
+  }
+  return false;
 }
 
 bool mx_harden_free_remote(mx_page_t* page, void* block) {

@@ -19,6 +19,7 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../page/remote.h"
+#include "../page/live.h"
 #include "heap.h"
 
 // ---- deleting ----------------------------------------------------------------------------------
@@ -101,6 +102,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
   for (const mx_page_t* p = heap->pages; p != NULL; p = p->heap_next) forget_page(p);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
+    memset(theap->quarantine, 0, sizeof(theap->quarantine));
     if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
     theap->retained_slices = 0;
     mx_theap_unlink(heap, theap);
@@ -108,6 +110,11 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     mx_theap_tell_stale(theap);
     mx_lock_release(&theap->guard);
   }
+}
+
+static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_live_clear(page);
+  mx_page_drop(&subproc->arenas, page);
 }
 
 void mx_heap_destroy(mx_heap_t* heap) {
@@ -121,7 +128,7 @@ void mx_heap_destroy(mx_heap_t* heap) {
     next = page->heap_next;
     mx_store_relaxed(&page->remote, MX_OWNED);
     if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
-    else mx_page_drop(&subproc->arenas, page);
+    else drop_with_blocks(subproc, page);
   }
   mx_arenas_purge_tick(&subproc->arenas);
   mx_heap_recycle(heap);

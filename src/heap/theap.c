@@ -13,6 +13,8 @@
 #include "../base/options.h"
 #include "../os/os.h"
 #include "../page/holes.h"
+#include "../mem/random.h"
+#include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
 
@@ -209,11 +211,20 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
+// Whether the page gets new blocks although it may have freed ones: those wait until they are
+// many, and now and then new ones come before them, so that which comes next is not known.
+static bool rather_carves(const mx_page_t* page) {
+  if (page->free != NULL || page->capacity >= page->reserved) return false;
+  if (MX_QUARANTINE && mx_page_delayed(page) > 0 && mx_page_delayed(page) < MX_DELAY_MIN) return true;
+  return MX_RANDOM_ORDER && (mx_random64() & 7) == 0;
+}
+
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   *is_zero = false;
   for (;;) {
     mx_page_t* page = theap->current[bin];
     if (page != &mx_page_none) {
+      if (rather_carves(page) && mx_page_extend(page, is_zero)) return page;
       if (has_block(page)) return page;
       mx_page_t* const other = theap->partial[bin];
       if ((other == NULL || !has_block(other)) && mx_page_extend(page, is_zero)) return page;
@@ -276,6 +287,7 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
+  if (MX_QUARANTINE && force) mx_quarantine_flush(theap);
   if (force) release_retained(theap);
   else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
@@ -299,6 +311,7 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 }
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
+  if (MX_QUARANTINE) mx_quarantine_flush(theap);
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);

@@ -41,6 +41,13 @@ mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* blo
   return (mx_block_t*)link;
 }
 
+// Verifies the link of a block that nothing follows, before it is written anew.
+mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* block) {
+  if (!MX_ENCODE_LINKS) return;
+  const uintptr_t link = block->next ^ mx_link_key(page, block);
+  if (mx_unlikely(link != 0)) mx_freelist_corrupted(page, block, link);
+}
+
 // Takes the first free block; NULL when there is none. Owner only.
 mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
   mx_block_t* block = page->free;

@@ -17,8 +17,7 @@ void mx_live_clear(mx_page_t* page) {
   }
 }
 
-// Clears a block's bits; false when they say that it is not live.
-static bool accept(mx_page_t* page, const mx_block_t* block) {
+bool mx_live_end(mx_page_t* page, const mx_block_t* block) {
   mx_live_t* const words = mx_live_words(page, block);
   const uint64_t bit = mx_live_bit(block);
   const uint64_t live = mx_load_relaxed(&words->live);
@@ -33,7 +32,7 @@ mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list) {
   uint32_t count = 0;
   for (mx_block_t* b = list; b != NULL && count < page->capacity; count++) {
     mx_block_t* const next = mx_block_next(page, b);
-    if (!accept(page, b)) {
+    if (!mx_live_end(page, b)) {
       mx_error(EAGAIN_, "free: double free detected of block %p with size %zu\n", (void*)b,
                page->block_size);
     } else {

@@ -20,13 +20,12 @@
 
 // What lies behind a page's record in an arena.
 typedef struct mx_page_extra_s {
-  mx_block_t* delayed[2];   // freed blocks that wait, dealt at random to two lists
-  mx_block_t* delayed_last; // the last one of the first list
+  mx_block_t* delayed[2];  // freed blocks that wait, see delay.h
+  mx_block_t* last[2];     // of each of these lists
   uint32_t delayed_count;
   uint32_t unused;
-  uint64_t random;          // state of a small generator
-  uint64_t pad_key;         // of the canaries in this page
-  uint64_t reserved[2];
+  uint64_t random;         // state of a small generator
+  uint64_t spare[2];
 } mx_page_extra_t;
 
 typedef struct mx_live_s {
@@ -64,6 +63,8 @@ mx_inline bool mx_live_test(const mx_page_t* page, const void* p) {
 MX_BEGIN_DECLS
 // Clears all bits of a page: it goes with live blocks in it.
 void mx_live_clear(mx_page_t* page);
+// Clears a block's bits; false when they say that it is not live. Owner only.
+bool mx_live_end(mx_page_t* page, const mx_block_t* block);
 // Takes in the bits of a list of blocks that other threads freed. Answers the list without those
 // that were freed twice, which it reports.
 mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list);

@@ -8,6 +8,7 @@
 #include "../base/hooks.h"
 #include "../mem/random.h"
 #include "../mem/vmem.h"
+#include "delay.h"
 #include "holes.h"
 #include "padding.h"
 #include "remote.h"
@@ -166,9 +167,10 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
 }
 
 bool mx_page_collect(mx_page_t* page) {
+  const bool waited = (MX_QUARANTINE && mx_page_end_delay(page));
   mx_block_t* list = mx_remote_take(page);
   if (MX_LIVE_BITS && list != NULL) list = mx_live_accept(page, list);
-  if (list == NULL) return false;
+  if (list == NULL) return waited;
   mx_page_put_back(page, list);
   return true;
 }
