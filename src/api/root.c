@@ -3,23 +3,49 @@
 //
 // Allocation itself starts lazily at its first use, whenever that is (a static constructor, the
 // dynamic linker); what needs the environment, threads and messages starts here, once.
+//
+// At the end the process' memory is the system's to take, so nothing is released, unless the
+// library itself is about to go (dlclose) or an option says so.
 #include "root.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
+#include "../../include/mimalloc-stats.h"
+#include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../os/thread.h"
 #include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
 
+// What the options reserve_huge_os_pages may take of the start, in ms for each page.
+#define RESERVE_MSECS 500
+
 static mx_atomic(int) started;
+static mx_atomic(int) ended;
 
 static void after_fork_in_child(void) {
   mx_heap_after_fork();
   mx_scavenger_after_fork();
+}
+
+static void reserve_at_start(void) {
+  const long pages = mx_option(reserve_huge_os_pages);
+  const long node = mx_option(reserve_huge_os_pages_at);
+  const long size = mx_option(reserve_os_memory);
+  if (pages > 0) {
+    const size_t count = (size_t)pages, msecs = count * RESERVE_MSECS;
+    const int code = (node >= 0 ? mi_reserve_huge_os_pages_at(count, (int)node, msecs)
+                                : mi_reserve_huge_os_pages_interleave(count, 0, msecs));
+    if (code != 0) mx_warning("option reserve_huge_os_pages: there is not one huge OS page\n");
+  }
+  if (size > 0 && mi_reserve_os_memory((size_t)size * MX_KIB, true, true) != 0) {
+    mx_warning("option reserve_os_memory: unable to reserve %ld KiB\n", size);
+  }
 }
 
 void mx_process_start(void) {
@@ -29,13 +55,33 @@ void mx_process_start(void) {
   mx_heap_start();
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
-  if (mx_tls_theap->heap != NULL) mx_os_thread_arm(mx_tls_theap);
+  if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
   pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &after_fork_in_child);
   mx_limits_apply();
   mx_scavenger_apply();
   mx_log_ready();
+  reserve_at_start();
+}
+
+void mx_process_end(void) {
+  if (mx_load_relaxed(&started) == 0 || mx_exchange_acq_rel(&ended, 1) != 0) return;
+  mx_scavenger_stop();
+  const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
+  if (prints && !MX_SKIP_COLLECT_ON_EXIT) mi_collect(true);
+  if (prints) mi_stats_print_out(NULL, NULL);
+  mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
+  if (mx_option(destroy_on_exit) == 0) return;
+  // Streams are written out later than this, from buffers that may be ours.
+  fflush(NULL);
+  mx_subproc_destroy_all();
+}
+
+static void end_by_itself(void) {
+  if (mx_option(destroy_on_exit) <= 1) mx_process_end();
+  mx_os_thread_setup(NULL);
 }
 
 #if defined(__GNUC__)
 __attribute__((constructor(101))) static void on_load(void) { mx_process_start(); }
+__attribute__((destructor(101))) static void on_unload(void) { end_by_itself(); }
 #endif

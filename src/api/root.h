@@ -8,6 +8,9 @@
 MX_BEGIN_DECLS
 // Starts the library, once; called when it is loaded, and by mi_process_init.
 void mx_process_start(void);
+// Ends it, once: prints statistics if asked for. Blocks stay valid and calls keep working, unless
+// the option destroy_on_exit is set.
+void mx_process_end(void);
 MX_END_DECLS
 
 #endif

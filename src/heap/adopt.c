@@ -135,9 +135,9 @@ bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
 }
 
 // The page was disowned as one of a first-class heap. If that was deleted meanwhile, the page must
-// be listed in the main heap instead. The fence pairs with that in mx_heap_delete: either this code
-// sees the new heap, or the deleter sees the page disowned. The record may serve another page by
-// now, even one that is abandoned as well: then that is abandoned a second time, which does no harm.
+// be listed in the main heap instead. The fence pairs with that in move_pages (heap.c): either this
+// code sees the new heap, or the deleter sees the page disowned. The record may serve another page
+// by now, even one that is abandoned as well: that is abandoned a second time then, without harm.
 static bool was_moved(mx_page_t* page, const mx_heap_t* heap) {
   mx_fence_seq_cst();
   return mx_page_heap(page) != heap && mx_remote_try_claim(page);

@@ -19,6 +19,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
   if (page->theap == theap || policy == 1) return true;
+  if (theap->first->is_pooled) return false;
   const long limit = adopt_limit(theap, page->bin);
   if (limit <= 0) return false;
   if (theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);

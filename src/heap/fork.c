@@ -144,7 +144,9 @@ static void settle_arenas(mx_arenas_t* arenas) {
 
 // ---- theaps ------------------------------------------------------------------------------------
 
-static bool is_of_this_thread(const mx_theap_t* theap) { return theap->first == mx_tls_theap->first; }
+static bool is_of_this_thread(const mx_theap_t* theap) {
+  return theap->first == mx_tls_theap->first;
+}
 
 static bool has_vanished_threads(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {

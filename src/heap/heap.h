@@ -44,7 +44,7 @@ struct mx_theap_s {
   uint32_t retained_slices;
   uint64_t idle[MX_BIN_COUNT / 64 + 1];  // bins whose current page was empty at the last round
   uint32_t visits;                       // of the slow path
-  bool in_deferred_free;
+  bool in_deferred_free;                 // these two only in the first theap of a thread
   unsigned long long heartbeat;
   mx_subproc_t* subproc;
   mx_theap_t* first;                     // the first theap of this thread
@@ -63,6 +63,7 @@ struct mx_theap_s {
   mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
   mx_theap_t* next_late;                 // under the lock of the records
   bool is_late;                          // made after its thread was said to have ended
+  bool is_pooled;                        // a thread that shall not take over what others leave
 };
 
 struct mx_heap_s {
@@ -125,6 +126,11 @@ bool mx_thread_join(mx_subproc_t* subproc);
 void mx_thread_done(void* first_theap);
 // Releases what this thread's theaps hold empty, of all heaps, with force also what is kept.
 void mx_thread_collect(bool force);
+// Bytes in the pages that this thread owns; and abandons pages until these are `target` or less.
+size_t mx_thread_owned_bytes(void);
+void mx_thread_reduce(size_t target);
+// This thread shall not take over what others leave, unless it needs memory.
+void mx_thread_set_pooled(void);
 // Puts aside this thread's theaps whose heaps others gave up.
 void mx_thread_absorb_stale(void);
 
@@ -216,6 +222,8 @@ void mx_theap_collect(mx_theap_t* theap, bool force);
 void mx_theap_abandon_all(mx_theap_t* theap);
 // Work of every few slow visits.
 void mx_theap_housekeeping(mx_theap_t* theap);
+// Runs the program's deferred-free function in this thread, unless it is running (deferred.c).
+void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 
 // ---- hand-over (adopt.c) -----------------------------------------------------------------------
 // Makes a page for a heap out of fresh slices; NULL when out of memory. The caller owns it.

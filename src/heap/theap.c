@@ -339,12 +339,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
-  if (theap->visits % VISITS_PER_HEARTBEAT == 0 && mx_hooks.deferred_free != NULL &&
-      !theap->in_deferred_free) {
-    theap->in_deferred_free = true;
-    mx_hooks.deferred_free(false, ++theap->heartbeat);
-    theap->in_deferred_free = false;
-  }
+  if (theap->visits % VISITS_PER_HEARTBEAT == 0) mx_theap_deferred_free(theap, false);
   const long collect = mx_option(generic_collect);
   if (collect > 0 && theap->visits % (uint32_t)collect == 0) mx_theap_collect(theap, false);
 }

@@ -32,8 +32,8 @@ mx_subproc_t mx_subproc_main;
 #define EMPTY_THEAP                                                                             \
   {                                                                                             \
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, {0}, 0,    \
-        false, 0, NULL, NULL, NULL, NULL, NULL, 0, {NULL}, {0}, NULL, false, NULL, 0, NULL, NULL,   \
-        NULL, false                                                                           \
+        false, 0, NULL, NULL, NULL, NULL, NULL, 0, {NULL}, {0}, NULL, false, NULL, 0, NULL,    \
+        NULL, NULL, false, false                                                              \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
@@ -67,7 +67,6 @@ bool mx_heap_start(void) {
 
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   theap->visits = 0;
-  theap->in_deferred_free = false;
   mx_lock_acquire(&heap->lock);
   mx_theap_link(heap, theap);
   mx_lock_release(&heap->lock);
@@ -156,6 +155,8 @@ static mx_theap_t* first_theap(mx_subproc_t* subproc) {
     enter_thread(first, first);
     first->spares = NULL;
     first->heartbeat = 0;
+    first->in_deferred_free = false;
+    first->is_pooled = false;
     mx_store_relaxed(&first->stale, (mx_theap_t*)NULL);
     if (first->slot_count > 0) memset(first->slots, 0, first->slot_count * sizeof(mx_theap_t*));
   }
@@ -277,6 +278,38 @@ void mx_thread_collect(bool force) {
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
     mx_lock_release(&theap->guard);
   }
+}
+
+static size_t bytes_in(const mx_page_t* page) {
+  size_t bytes = 0;
+  for (; page != NULL; page = page->next) bytes += mx_page_size(page);
+  return bytes;
+}
+
+size_t mx_thread_owned_bytes(void) {
+  size_t bytes = 0;
+  for (mx_theap_t* t = mx_tls_theap->first; t != NULL; t = t->next_in_thread) {
+    mx_lock_acquire(&t->guard);
+    for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+      if (t->current[bin] != &mx_page_none) bytes += mx_page_size(t->current[bin]);
+      bytes += bytes_in(t->partial[bin]) + bytes_in(t->full[bin]);
+    }
+    mx_lock_release(&t->guard);
+  }
+  return bytes;
+}
+
+void mx_thread_reduce(size_t target) {
+  mx_theap_t* theap = mx_tls_theap->first;
+  for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->next_in_thread) {
+    mx_lock_acquire(&theap->guard);
+    if (mx_load_acquire(&theap->heap) != NULL) mx_theap_abandon_all(theap);
+    mx_lock_release(&theap->guard);
+  }
+}
+
+void mx_thread_set_pooled(void) {
+  if (mx_thread_theap() != NULL) mx_tls_theap->first->is_pooled = true;
 }
 
 void mx_thread_done(void* first_of_thread) {

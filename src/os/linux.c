@@ -235,6 +235,8 @@ void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
 void mx_os_abort(void) { abort(); }
 
+void mx_os_set_errno(int code) { errno = code; }
+
 // ---- background --------------------------------------------------------------------------------
 
 bool mx_os_barrier_all(void) {
@@ -303,7 +305,11 @@ static mx_atomic(int) exit_key_made;
 
 void mx_os_thread_setup(void (*at_exit)(void* value)) {
   const int saved = errno;
-  if (pthread_key_create(&exit_key, at_exit) == 0) mx_store_release(&exit_key_made, 1);
+  if (at_exit != NULL && pthread_key_create(&exit_key, at_exit) == 0) {
+    mx_store_release(&exit_key_made, 1);
+  } else if (at_exit == NULL && mx_exchange_acq_rel(&exit_key_made, 0) != 0) {
+    pthread_key_delete(exit_key);
+  }
   errno = saved;
 }
 

@@ -73,6 +73,8 @@ long mx_os_read_file(const char* path, char* buf, size_t size);
 void mx_os_write_stderr(const char* text, size_t length);
 void mx_os_yield(void);
 mx_noreturn void mx_os_abort(void);
+// Sets errno, where there is one. For a failure that is told to the program.
+void mx_os_set_errno(int code);
 
 // ---- background --------------------------------------------------------------------------------
 // Every thread of the process has made its earlier writes visible when this returns. False: the OS
@@ -85,7 +87,8 @@ void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs);
 void mx_os_wake(mx_atomic(uint32_t)* word);
 
 // ---- threads -----------------------------------------------------------------------------------
-// Has `at_exit` called at the end of every thread that arms itself, with the armed value.
+// Has `at_exit` called at the end of every thread that arms itself, with the armed value; NULL ends
+// that, for a library that is unloaded.
 void mx_os_thread_setup(void (*at_exit)(void* value));
 // Arms the calling thread; NULL disarms it.
 void mx_os_thread_arm(void* value);

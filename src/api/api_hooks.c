@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Owns the calls on the life of process and threads, collecting, and the deferred-free function.
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../service/give_back.h"
+#include "handles.h"
+#include "root.h"
+
+// ---- deferred free -----------------------------------------------------------------------------
+
+static mx_atomic(mi_deferred_free_fun*) deferred_fun;
+static mx_atomic(void*) deferred_arg;
+
+static void run_deferred(bool force, unsigned long long heartbeat) {
+  mi_deferred_free_fun* const fun = mx_load_acquire(&deferred_fun);
+  if (fun != NULL) fun(force, heartbeat, mx_load_relaxed(&deferred_arg));
+}
+
+// The function is out of use while its argument changes, so that no thread sees half of a pair.
+void mi_register_deferred_free(mi_deferred_free_fun* fun, void* arg) mi_attr_noexcept {
+  mx_store_release(&deferred_fun, (mi_deferred_free_fun*)NULL);
+  mx_store_relaxed(&deferred_arg, arg);
+  mx_store_release(&deferred_fun, fun);
+  mx_hooks.deferred_free = (fun == NULL ? NULL : &run_deferred);
+}
+
+// ---- collecting --------------------------------------------------------------------------------
+
+void mi_collect(bool force) mi_attr_noexcept {
+  mx_theap_t* const theap = mx_thread_theap();
+  if (theap == NULL) return;
+  mx_theap_deferred_free(theap, force);
+  mx_thread_collect(force);
+  if (force) mx_give_back_now();
+  else mx_arenas_purge(&theap->subproc->arenas, false);
+}
+
+void mi_collect_reduce(size_t target_thread_owned) mi_attr_noexcept {
+  mi_collect(true);
+  mx_thread_reduce(target_thread_owned);
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+void mi_thread_init(void) mi_attr_noexcept {
+  mx_process_start();
+  mx_thread_theap();
+}
+
+void mi_thread_done(void) mi_attr_noexcept { mx_thread_done(mx_tls_theap->first); }
+
+void mi_thread_set_in_threadpool(void) mi_attr_noexcept { mx_thread_set_pooled(); }
+
+// ---- the process -------------------------------------------------------------------------------
+
+void mi_process_init(void) mi_attr_noexcept { mx_process_start(); }
+
+void mi_process_done(void) mi_attr_noexcept {
+  mi_collect(true);
+  mx_process_end();
+}
+
+// Windows alone redirects calls when a program is loaded; elsewhere symbols override each other.
+bool mi_is_redirected(void) mi_attr_noexcept { return false; }

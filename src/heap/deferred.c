@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Owns the moments at which the program's deferred-free function runs: one beat each, and a beat
+// counts only with the thread that it is of, so the count follows from what the thread allocates.
+#include "../base/hooks.h"
+#include "heap.h"
+
+void mx_theap_deferred_free(mx_theap_t* theap, bool force) {
+  mx_theap_t* const first = theap->first;
+  if (mx_hooks.deferred_free == NULL || first->in_deferred_free) return;
+  first->in_deferred_free = true;
+  mx_hooks.deferred_free(force, ++first->heartbeat);
+  first->in_deferred_free = false;
+}
