@@ -83,7 +83,8 @@ static void take_out(mx_heap_t* heap, mx_page_t* page) {
 
 mx_subproc_t* mx_heap_unlink_page(mx_page_t* page) {
   for (;;) {
-    mx_heap_t* const heap = mx_page_heap(page);
+    // What a deleter of the former heap did to this page is over.
+    mx_heap_t* const heap = mx_load_acquire(&page->heap);
     mx_subproc_t* const subproc = heap->subproc;
     if (mx_heap_is_main(heap)) {
       count_page(heap, page, -1);

@@ -40,9 +40,9 @@ static mx_page_t* move_pages(mx_heap_t* heap, mx_heap_t* main_heap) {
   mx_page_t* claimed = NULL;
   for (mx_page_t *next = heap->pages, *page; (page = next) != NULL;) {
     // Up to the store the page cannot leave the list, since that takes the lock; behind it the
-    // page's owner may release it, and the record serve another.
+    // page's owner may release it, and the record serve another: so the link is read before.
     next = page->heap_next;
-    mx_store_relaxed(&page->heap, main_heap);
+    mx_store_release(&page->heap, main_heap);
     mx_fence_seq_cst();  // pairs with that in was_moved
     if (!mx_remote_try_claim(page)) continue;
     page->next = claimed;

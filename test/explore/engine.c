@@ -28,8 +28,7 @@ typedef struct fiber_s {
   jmp_buf state;
   void (*body)(void);
   bool has_started, is_done, spins;
-  uint64_t spins_since;   // writes of others that it had seen when it began to spin
-  uint64_t own_writes;
+  uint64_t spins_since;   // writes of others until its last turn in a waiting loop
   uintptr_t identity;
   unsigned char vars[64];  // its copies of the thread variables
 } fiber_t;
@@ -58,7 +57,7 @@ int ex_stale_left;
 bool ex_must_restart;
 int ex_fresh[EX_THREADS];
 bool ex_was_stale[EX_THREADS];
-uint64_t ex_writes;
+uint64_t ex_writes[EX_THREADS];
 
 bool ex_is_running(void) { return running; }
 int ex_self(void) { return ex_current; }
@@ -153,10 +152,16 @@ static void switch_to(int thread) {
   if (_setjmp(fibers[ex_current].state) == 0) enter(thread);
 }
 
+static uint64_t writes_of_others(int thread) {
+  uint64_t sum = 0;
+  for (int i = 1; i < EX_THREADS; i++) sum += (i == thread ? 0 : ex_writes[i]);
+  return sum;
+}
+
 static bool is_enabled(int thread) {
   const fiber_t* f = &fibers[thread];
   if (f->body == NULL || f->is_done) return false;
-  return !f->spins || ex_writes != f->spins_since;
+  return !f->spins || writes_of_others(thread) != f->spins_since;
 }
 
 // Picks the next of the enabled threads; with `stays`, the current one is the first choice.
@@ -180,7 +185,8 @@ void ex_point(void) {
   switch_to(next);
 }
 
-// A waiting loop goes on when somebody wrote something; its loads then see what is newest.
+// A turn of a waiting loop is worth it when others wrote something since the turn before; its loads
+// then see what is newest. Meanwhile the others go on.
 void ex_spin(void) {
   if (ex_current == 0) {
     ex_step();
@@ -189,11 +195,13 @@ void ex_spin(void) {
   fiber_t* f = &fibers[ex_current];
   ex_fresh[ex_current] = 2;
   if (ex_was_stale[ex_current]) return;
+  const uint64_t now = writes_of_others(ex_current);
+  const bool has_news = (now != f->spins_since);
   f->spins = true;
-  f->spins_since = ex_writes;
+  f->spins_since = now;
   const int next = pick(false);
-  if (next == 0) ex_fail("deadlock: every thread waits");
-  if (next != ex_current) switch_to(next);
+  if (next != 0 && next != ex_current) switch_to(next);
+  else if (!has_news) ex_fail("deadlock: every thread waits");
   f->spins = false;
 }
 
@@ -255,13 +263,14 @@ static void run_once(void) {
   ex_model_start_run();
   depth = 0;
   steps = 0;
-  ex_writes = 0;
+  memset(ex_writes, 0, sizeof(ex_writes));
   preemptions_left = random_state != 0 ? RANDOM_PREEMPTIONS : scenario->preemptions;
   ex_stale_left = scenario->stale;
   for (int i = 0; i < EX_THREADS; i++) {
     memcpy(fibers[i].vars, first_vars[i], sizeof(first_vars[i]));
     fibers[i].identity = first_identity[i];
     ex_fresh[i] = 0;
+    fibers[i].spins_since = 0;
     ex_was_stale[i] = false;
     if (i > 0) prepare_fiber(i, scenario->threads[i - 1]);
   }
@@ -439,12 +448,15 @@ int main(int argc, char** argv) {
     }
   }
   int failed = 0, count = 0;
-  for (const ex_scenario_t* s = ex_scenarios; s->name != NULL; s++) {
-    bool wanted = (first == argc);
-    for (int i = first; i < argc; i++) wanted = wanted || strcmp(argv[i], s->name) == 0;
-    if (!wanted) continue;
-    count++;
-    failed += run_scenario(s, limit, random_limit, mutant_limit, lists);
+  const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios};
+  for (size_t t = 0; t < 2; t++) {
+    for (const ex_scenario_t* s = tables[t]; s->name != NULL; s++) {
+      bool wanted = (first == argc);
+      for (int i = first; i < argc; i++) wanted = wanted || strcmp(argv[i], s->name) == 0;
+      if (!wanted) continue;
+      count++;
+      failed += run_scenario(s, limit, random_limit, mutant_limit, lists);
+    }
   }
   printf("%d scenarios, %d failed\n", count, failed);
   return failed == 0 && count > 0 ? 0 : 1;

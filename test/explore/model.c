@@ -158,7 +158,7 @@ static void store_message(int number, uint64_t value, const view_t* view) {
   m->view = *view;
   m->view.seen[number] = (uint16_t)(w->first + w->count - 1);
   threads[ex_current].now.seen[number] = m->view.seen[number];
-  ex_writes++;
+  ex_writes[ex_current]++;
 }
 
 // ---- which words are shared ----------------------------------------------------------------------
