@@ -49,10 +49,16 @@
 #include "service/stats_prometheus.c"
 #include "service/stats_text.c"
 
+#include "api/api_aligned.c"
+#include "api/api_basic.c"
+#include "api/api_cpp.c"
 #include "api/api_memory.c"
 #include "api/api_option.c"
+#include "api/api_posix.c"
 #include "api/api_runtime.c"
 #include "api/api_stats.c"
 #include "api/root.c"
 
+#include "override/cxx.c"
 #include "override/elf.c"
+#include "override/glibc.c"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Owns the four verbs of allocation for the floors above: allocate, aligned, reallocate, free.
 //
-// Sizes are bytes. A NULL answer means out of memory or a size beyond PTRDIFF_MAX; errno is the
-// caller's to set. `theap` is the calling thread's.
+// Sizes are bytes. NULL means out of memory or a size beyond PTRDIFF_MAX, with errno ENOMEM;
+// a call that succeeds leaves errno alone. `theap` is the calling thread's.
 #ifndef MX_ALLOC_ALLOC_H
 #define MX_ALLOC_ALLOC_H
 
@@ -12,6 +12,10 @@ MX_BEGIN_DECLS
 // What the fast path falls to: sizes above MX_SMALL_MAX; an exhausted or missing hot list.
 void* mx_alloc_medium(size_t size, mx_theap_t* theap);
 void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero);
+// Gives up what this thread keeps for later: it may be just what is missing.
+void mx_alloc_relieve(mx_theap_t* theap);
+// Reports that there is no memory, sets errno, and returns NULL.
+void* mx_alloc_failed(size_t size);
 void mx_free_slow(void* p);
 void mx_free_emptied(void* p);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"
 
@@ -31,25 +32,33 @@ static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
   return alloc_in_bin(theap, size, mx_bin_of(padded), zero);
 }
 
+mx_cold void mx_alloc_relieve(mx_theap_t* theap) {
+  mx_theap_collect(theap, true);
+  mx_arenas_purge(&theap->subproc->arenas, true);
+}
+
+mx_cold void* mx_alloc_failed(size_t size) {
+  mx_error(ENOMEM_, "unable to allocate memory (%zu bytes)\n", size);
+  mx_os_set_errno(ENOMEM_);
+  return NULL;
+}
+
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_unlikely(theap->heap == NULL)) {
     theap = mx_thread_theap();
-    if (theap == NULL) return NULL;
+    if (theap == NULL) return mx_alloc_failed(size);
   }
   if (mx_unlikely(size > MX_MAX_ALLOC)) {
     mx_error(EOVERFLOW_, "allocation request is too large (%zu bytes)\n", size);
-    mx_error(ENOMEM_, "unable to allocate memory (%zu bytes)\n", size);
-    return NULL;
+    return mx_alloc_failed(size);
   }
   theap->visits++;
   mx_theap_housekeeping(theap);
   void* p = alloc_once(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
-    // What this thread keeps for later may be just what is missing.
-    mx_theap_collect(theap, true);
-    mx_arenas_purge(&theap->subproc->arenas, true);
+    mx_alloc_relieve(theap);
     p = alloc_once(theap, size, zero);
-    if (p == NULL) mx_error(ENOMEM_, "unable to allocate memory (%zu bytes)\n", size);
+    if (p == NULL) return mx_alloc_failed(size);
   }
   return p;
 }

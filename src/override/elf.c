@@ -1,50 +1,115 @@
 // SPDX-License-Identifier: MIT
-// Owns the malloc symbols of ELF systems: what a program and its libraries call, served by us.
-#include <errno.h>
-#include <stddef.h>
+// Owns the allocation functions of C libraries on ELF systems: a program and its libraries call
+// malloc by this name, and the linker or the loader leads them here.
+//
+// malloc, calloc and free are the fast path itself. The others are their mi_ namesakes. Beside the
+// standards' names stand those of glibc, the BSDs, macOS and Windows, since programs that were
+// written for one system are run on another.
+#include "override.h"
 
-#include "../alloc/fast.h"
+#if MX_OVERRIDE_ELF
 
-#define EXPORT __attribute__((visibility("default")))
+#include <string.h>
 
-EXPORT void* malloc(size_t size);
-EXPORT void free(void* p);
-EXPORT void* calloc(size_t count, size_t size);
-EXPORT void* realloc(void* p, size_t size);
-EXPORT int posix_memalign(void** out, size_t align, size_t size);
-EXPORT void* aligned_alloc(size_t align, size_t size);
-EXPORT void* memalign(size_t align, size_t size);
-EXPORT size_t malloc_usable_size(void* p);
+#include "../api/sized.h"
 
-void* malloc(size_t size) { return mx_alloc(size); }
-void free(void* p) { mx_free(p); }
+// Some C libraries have macros of these names.
+#undef strdup
+#undef strndup
 
-void* calloc(size_t count, size_t size) {
-  size_t total;
-  if (mx_unlikely(mx_mul_overflow(count, size, &total))) total = SIZE_MAX;
-  return mx_zalloc_in(mx_tls_theap, total);
+// ---- ISO C -------------------------------------------------------------------------------------
+
+MX_EXPORT void* malloc(size_t size) MX_NOTHROW;
+MX_EXPORT void* calloc(size_t count, size_t size) MX_NOTHROW;
+MX_EXPORT void* realloc(void* p, size_t size) MX_NOTHROW;
+MX_EXPORT void free(void* p) MX_NOTHROW;
+MX_EXPORT void* aligned_alloc(size_t alignment, size_t size) MX_NOTHROW;
+MX_EXPORT void free_sized(void* p, size_t size) MX_NOTHROW;
+MX_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW;
+MX_EXPORT size_t memalignment(const void* p) MX_NOTHROW;
+MX_EXPORT char* strdup(const char* s) MX_NOTHROW;
+MX_EXPORT char* strndup(const char* s, size_t n) MX_NOTHROW;
+
+void* malloc(size_t size) MX_NOTHROW { return mx_alloc(size); }
+
+void* calloc(size_t count, size_t size) MX_NOTHROW {
+  return mx_calloc_in(mx_tls_theap, count, size);
 }
 
-void* realloc(void* p, size_t size) {
-  return mx_realloc_in(mx_tls_theap, p, size, 0, 0, false);
+void free(void* p) MX_NOTHROW { mx_free(p); }
+
+void* realloc(void* p, size_t size) MX_NOTHROW { return mi_realloc(p, size); }
+
+void* aligned_alloc(size_t alignment, size_t size) MX_NOTHROW {
+  return mi_aligned_alloc(alignment, size);
 }
 
-int posix_memalign(void** out, size_t align, size_t size) {
-  if (!mx_is_pow2(align) || align % sizeof(void*) != 0) return EINVAL;
-  const int saved = errno;
-  void* p = mx_alloc_aligned(mx_tls_theap, size, align, 0, false);
-  errno = saved;
-  if (p == NULL) return ENOMEM;
-  *out = p;
-  return 0;
+void free_sized(void* p, size_t size) MX_NOTHROW {
+  mx_free_checked("free_sized", p, size, MX_ANY_ALIGN);
 }
 
-void* memalign(size_t align, size_t size) {
-  return mx_alloc_aligned(mx_tls_theap, size, align, 0, false);
+void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW {
+  mx_free_checked("free_aligned_sized", p, size, alignment);
 }
 
-void* aligned_alloc(size_t align, size_t size) {
-  return mx_alloc_aligned(mx_tls_theap, size, align, 0, false);
+size_t memalignment(const void* p) MX_NOTHROW { return mi_memalignment(p); }
+
+char* strdup(const char* s) MX_NOTHROW { return mi_strdup(s); }
+
+char* strndup(const char* s, size_t n) MX_NOTHROW { return mi_strndup(s, n); }
+
+// ---- POSIX, glibc, the BSDs --------------------------------------------------------------------
+
+MX_EXPORT int posix_memalign(void** p, size_t alignment, size_t size) MX_NOTHROW;
+MX_EXPORT void* memalign(size_t alignment, size_t size) MX_NOTHROW;
+MX_EXPORT void* valloc(size_t size) MX_NOTHROW;
+MX_EXPORT void* pvalloc(size_t size) MX_NOTHROW;
+MX_EXPORT void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW;
+// Weak, because NetBSD's programs may bring their own.
+MX_EXPORT __attribute__((weak)) int reallocarr(void* ptrp, size_t count, size_t size);
+MX_EXPORT void* reallocf(void* p, size_t size);
+MX_EXPORT void cfree(void* p) MX_NOTHROW;
+MX_EXPORT void vfree(void* p);
+
+int posix_memalign(void** p, size_t alignment, size_t size) MX_NOTHROW {
+  return mi_posix_memalign(p, alignment, size);
 }
 
-size_t malloc_usable_size(void* p) { return mx_usable_size(p); }
+void* memalign(size_t alignment, size_t size) MX_NOTHROW { return mi_memalign(alignment, size); }
+
+void* valloc(size_t size) MX_NOTHROW { return mi_valloc(size); }
+
+void* pvalloc(size_t size) MX_NOTHROW { return mi_pvalloc(size); }
+
+void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW {
+  return mi_reallocarray(p, count, size);
+}
+
+int reallocarr(void* ptrp, size_t count, size_t size) { return mi_reallocarr(ptrp, count, size); }
+
+void* reallocf(void* p, size_t size) { return mi_reallocf(p, size); }
+
+void cfree(void* p) MX_NOTHROW { mi_cfree(p); }
+
+void vfree(void* p) { mx_free(p); }
+
+// ---- sizes: glibc, FreeBSD, macOS --------------------------------------------------------------
+
+// Android and FreeBSD have a const parameter here; for the linker that makes no difference.
+MX_EXPORT size_t malloc_usable_size(void* p) MX_NOTHROW;
+MX_EXPORT size_t malloc_size(const void* p);
+MX_EXPORT size_t malloc_good_size(size_t size);
+
+size_t malloc_usable_size(void* p) MX_NOTHROW { return mx_usable_size(p); }
+
+size_t malloc_size(const void* p) { return mx_usable_size(p); }
+
+size_t malloc_good_size(size_t size) { return mi_good_size(size); }
+
+// ---- Windows -----------------------------------------------------------------------------------
+
+MX_EXPORT void* _aligned_malloc(size_t size, size_t alignment);
+
+void* _aligned_malloc(size_t size, size_t alignment) { return mi_malloc_aligned(size, alignment); }
+
+#endif

@@ -83,5 +83,6 @@ void mx_os_write_stderr(const char* text, size_t length) { (void)text, (void)len
 bool mx_os_barrier_all(void) { return false; }
 void mx_os_yield(void) { ex_spin(); }
 void mx_os_abort(void) { abort(); }
+void mx_os_set_errno(int code) { (void)code; }
 void mx_os_thread_setup(void (*at_exit)(void* value)) { (void)at_exit; }
 void mx_os_thread_arm(void* value) { (void)value; }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Owns allocation that fails as operator new does: the new-handler runs as long as there is one,
+// then std::bad_alloc is thrown, or NULL returned by the forms that do not throw. Where the program
+// has no C++ (see os/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
+#include "sized.h"
+#include "verbs.h"
+
+// Whether to try again; otherwise the failure has been told in the way of C++.
+static bool try_again(bool throws) {
+  if (mx_cxx_run_new_handler()) return true;
+  errno = ENOMEM;
+  if (throws) mx_cxx_throw_bad_alloc();
+  return false;
+}
+
+static void* new_in_full(size_t size, bool throws) {
+  void* p;
+  do {
+    p = mx_alloc(size);
+  } while (mx_unlikely(p == NULL) && try_again(throws));
+  return p;
+}
+
+mx_noinline void* mx_new_slow(size_t size) { return new_in_full(size, true); }
+
+mx_noinline void* mx_new_slow_nothrow(size_t size) { return new_in_full(size, false); }
+
+// No handler can make an impossible alignment possible.
+static void* new_aligned(size_t size, size_t alignment, bool throws) {
+  if (mx_unlikely(!mx_is_pow2(alignment))) {
+    errno = EINVAL;
+    if (throws) mx_cxx_throw_bad_alloc();
+    return NULL;
+  }
+  void* p;
+  do {
+    p = mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false);
+  } while (mx_unlikely(p == NULL) && try_again(throws));
+  return p;
+}
+
+void* mi_new(size_t size) { return mx_new(size); }
+
+void* mi_new_nothrow(size_t size) mi_attr_noexcept { return mx_new_nothrow(size); }
+
+void* mi_new_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment, true); }
+
+void* mi_new_aligned_nothrow(size_t size, size_t alignment) mi_attr_noexcept {
+  return new_aligned(size, alignment, false);
+}
+
+void* mi_new_n(size_t count, size_t size) { return mx_new(mx_verb_product(count, size)); }
+
+void* mi_new_realloc(void* p, size_t newsize) {
+  void* q;
+  do {
+    q = mx_verb_realloc(mx_tls_theap, p, newsize, false);
+  } while (mx_unlikely(q == NULL) && try_again(true));
+  return q;
+}
+
+void* mi_new_reallocn(void* p, size_t newcount, size_t size) {
+  return mi_new_realloc(p, mx_verb_product(newcount, size));
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Owns the frees that also say what they believe a block to be, and operator new as it is inlined:
+// in mi_ functions and in the symbols that replace the C and C++ libraries' own.
+#ifndef MX_API_SIZED_H
+#define MX_API_SIZED_H
+
+#include "../alloc/fast.h"
+
+#define MX_ANY_SIZE SIZE_MAX
+#define MX_ANY_ALIGN ((size_t)0)
+
+// Frees p; checked builds first compare with what the block was allocated as.
+mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
+  if (MX_CHECK_SIZED && !mx_harden_check_sized(function, p, size, align)) return;
+  mx_free(p);
+}
+
+MX_BEGIN_DECLS
+// operator new in full; when there is no memory it may throw, the other one returns NULL.
+void* mx_new_slow(size_t size);
+void* mx_new_slow_nothrow(size_t size);
+MX_END_DECLS
+
+// The fast path of mx_alloc alone; NULL says only that it does not serve. What fails as C++ does is
+// more than a jump away, and must not cost the fast path a stack frame.
+mx_inline void* mx_alloc_quick(size_t size) {
+  if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
+  mx_page_t* const page = mx_tls_theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_block_t* const block = mx_page_pop(page);
+  if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
+  return block;
+}
+
+mx_inline void* mx_new(size_t size) {
+  void* const p = mx_alloc_quick(size);
+  return mx_likely(p != NULL) ? p : mx_new_slow(size);
+}
+
+mx_inline void* mx_new_nothrow(size_t size) {
+  void* const p = mx_alloc_quick(size);
+  return mx_likely(p != NULL) ? p : mx_new_slow_nothrow(size);
+}
+
+#endif

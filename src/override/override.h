@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Owns how the names of other libraries are defined: visible to all, with C linkage, and promising
+// what their own headers promise to C++.
+#ifndef MX_OVERRIDE_OVERRIDE_H
+#define MX_OVERRIDE_OVERRIDE_H
+
+#include "../../include/mimalloc.h"
+#include "../base/config.h"
+
+// The build asks for the override; ports for systems with other object files have files of theirs.
+#if defined(MI_MALLOC_OVERRIDE) && defined(__ELF__)
+#define MX_OVERRIDE_ELF 1
+#else
+#define MX_OVERRIDE_ELF 0
+#endif
+
+#define MX_EXPORT MX_EXTERN_C __attribute__((visibility("default")))
+
+// glibc's headers declare these functions as never throwing; others say nothing.
+#if defined(__cplusplus) && defined(__GLIBC__)
+#define MX_NOTHROW noexcept
+#else
+#define MX_NOTHROW
+#endif
+
+#endif
