@@ -107,19 +107,28 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
   return true;
 }
 
-// Room to grow again is reserved with each move, so that n small steps move O(log n) times; what
-// is not touched costs address space only.
+static bool is_mostly_present(const mx_page_t* page, size_t bytes) {
+  if (page->arena == NULL) return false;
+  const size_t first = page->slice_index * mx_arena_bits_per_slice();
+  const size_t count = bytes / mx_facts.os_page;
+  return mx_bits_count(page->arena->present, first, count) >= count - count / 4;
+}
+
+// A block that grows in small steps gets room to grow again, so that n steps move O(log n) times;
+// what is not touched costs address space only.
 static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_heap_t* const heap = mx_page_heap(page);
   const size_t old_bytes = page->block_size;
   if (old_bytes < MOVE_MIN || (page->arena != NULL && page->arena->is_pinned)) return NULL;
+  const bool small_step = (bytes - old_bytes < old_bytes / 4);
+  const size_t room = (small_step ? mx_max(bytes, old_bytes + old_bytes / 2) : bytes);
   bool is_zero;
-  mx_page_t* target = make_block(heap, mx_max(bytes, old_bytes + old_bytes / 2), 1, &is_zero);
+  mx_page_t* target = make_block(heap, room, 1, &is_zero);
   if (target == NULL) target = make_block(heap, bytes, 1, &is_zero);
   if (target == NULL) return NULL;
-  if (!is_zero) {
-    // Memory is present there already. Page tables moved onto it would lose it, and the next block
-    // would pay more faults than the copy costs.
+  if (is_mostly_present(target, old_bytes)) {
+    // Page tables moved onto memory that is there already would lose it, and the next block would
+    // pay more faults than the copy costs.
     memcpy(target->start, page->start, old_bytes);
   } else if (mx_os_move(page->start, target->start, old_bytes)) {
     if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
