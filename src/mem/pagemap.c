@@ -65,11 +65,14 @@ static bool make_writable(size_t chunk) {
   return true;
 }
 
-static bool ensure_writable(const void* first, const void* last) {
-  const uintptr_t base = (uintptr_t)mx_pagemap_table;
-  const uintptr_t a = (uintptr_t)mx_pagemap_entry(first) - base;
-  const uintptr_t b = (uintptr_t)mx_pagemap_entry(last) - base + sizeof(intptr_t) - 1;
-  for (size_t chunk = a / CHUNK_SIZE; chunk <= b / CHUNK_SIZE; chunk++) {
+static size_t chunk_of(const void* p) {
+  return ((uintptr_t)mx_pagemap_entry(p) - (uintptr_t)mx_pagemap_table) / CHUNK_SIZE;
+}
+
+// Slice by slice: in a window the entries of a range may begin at the end and go on at the start.
+static bool ensure_writable(const uint8_t* slice, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const size_t chunk = chunk_of(slice + i * MX_SLICE_SIZE);
     if (!mx_bits_test(writable, chunk) && !make_writable(chunk)) return false;
   }
   return true;
@@ -78,9 +81,11 @@ static bool ensure_writable(const void* first, const void* last) {
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   const uint8_t* slice = (const uint8_t*)start;
   const intptr_t value = (page == NULL ? 0 : (intptr_t)((uint8_t*)page - (uint8_t*)mx_pagemap_table));
-  if (page != NULL && !ensure_writable(slice, slice + (count - 1) * MX_SLICE_SIZE)) return false;
-  for (size_t i = 0; i < count; i++) {
-    mx_store_relaxed(mx_pagemap_entry(slice + i * MX_SLICE_SIZE), value);
+  if (page != NULL && !ensure_writable(slice, count)) return false;
+  for (size_t i = 0; i < count; i++, slice += MX_SLICE_SIZE) {
+    // What was never writable is clear, and must not be touched.
+    if (page == NULL && !mx_bits_test(writable, chunk_of(slice))) continue;
+    mx_store_relaxed(mx_pagemap_entry(slice), value);
   }
   return true;
 }

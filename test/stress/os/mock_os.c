@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Owns the ground floor that fails on demand: see mock_os.h. It takes the place of the Linux one,
+// whose functions it includes under other names and calls.
+#define mx_os_map real_map
+#define mx_os_map_large real_map_large
+#define mx_os_commit real_commit
+#define mx_os_decommit real_decommit
+#define mx_os_purge real_purge
+#define mx_os_reset real_reset
+#define mx_os_populate real_populate
+#define mx_os_move real_move
+#define mx_os_protect real_protect
+#define mx_os_clock_msecs real_clock
+#define mx_os_random real_random
+#include "../../../src/os/linux.c"
+#undef mx_os_map
+#undef mx_os_map_large
+#undef mx_os_commit
+#undef mx_os_decommit
+#undef mx_os_purge
+#undef mx_os_reset
+#undef mx_os_populate
+#undef mx_os_move
+#undef mx_os_protect
+#undef mx_os_clock_msecs
+#undef mx_os_random
+
+#include "mock_os.h"
+
+static atomic_long calls;
+static atomic_long fail_at;        // number of the call, 0: none
+static atomic_int fails_after;     // all behind it, too
+static atomic_int fails_multiples;
+static atomic_int is_read;
+static atomic_ullong now = 1000;
+static atomic_ullong random_state = 1;
+
+static void read_environment(void) {
+  const char* text = getenv("MOCK_FAIL");
+  if (text == NULL) return;
+  char* end;
+  fail_at = strtol(text, &end, 10);
+  fails_after = (*end == '+');
+  fails_multiples = (*end == '/');
+}
+
+static int fails(void) {
+  if (atomic_exchange(&is_read, 1) == 0) read_environment();
+  const long n = atomic_fetch_add(&calls, 1) + 1;
+  const long at = fail_at;
+  if (at == 0) return 0;
+  if (fails_multiples) return n % at == 0;
+  return n == at || (fails_after && n > at);
+}
+
+long mock_calls(void) { return calls; }
+void mock_heal(void) { fail_at = 0; }
+void mock_fail_next(void) {
+  fails_after = fails_multiples = 0;
+  fail_at = calls + 1;
+}
+void mock_sleep(uint64_t msecs) { now += msecs; }
+void mock_seed(uint64_t seed) { random_state = seed; }
+
+void* mx_os_map(void* hint, size_t size, bool commit) {
+  return fails() ? NULL : real_map(hint, size, commit);
+}
+void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
+  return fails() ? NULL : real_map_large(hint, size, page_size, numa_node);
+}
+bool mx_os_commit(void* p, size_t size) { return !fails() && real_commit(p, size); }
+bool mx_os_decommit(void* p, size_t size) { return !fails() && real_decommit(p, size); }
+bool mx_os_purge(void* p, size_t size) { return !fails() && real_purge(p, size); }
+bool mx_os_reset(void* p, size_t size) { return !fails() && real_reset(p, size); }
+bool mx_os_populate(void* p, size_t size) { return !fails() && real_populate(p, size); }
+bool mx_os_move(void* from, void* to, size_t size) { return !fails() && real_move(from, to, size); }
+bool mx_os_protect(void* p, size_t size, bool accessible) {
+  return !fails() && real_protect(p, size, accessible);
+}
+uint64_t mx_os_clock_msecs(void) { return now; }
+bool mx_os_random(void* buf, size_t size) {
+  unsigned char* p = (unsigned char*)buf;
+  for (size_t i = 0; i < size; i++) {
+    unsigned long long x = random_state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    random_state = x;
+    p[i] = (unsigned char)(x >> 24);
+  }
+  return true;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Owns the controls of the ground floor that fails on demand: Linux, with a count of the calls that
+// can fail, a clock that stands until it is moved, and random numbers from a seed.
+//
+// The environment variable MOCK_FAIL makes calls fail from the very start of the process: "5" the
+// fifth one, "5+" that one and all after it, "5/" every fifth.
+#ifndef MOCK_OS_H
+#define MOCK_OS_H
+
+#include <stdint.h>
+
+// How many calls that can fail there were.
+long mock_calls(void);
+// No call fails any more.
+void mock_heal(void);
+// The next call fails.
+void mock_fail_next(void);
+// Moves the clock.
+void mock_sleep(uint64_t msecs);
+void mock_seed(uint64_t seed);
+
+#endif
