@@ -149,6 +149,11 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
 // end, a huge block may have moved away.
 static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   const size_t per_slice = mx_arena_bits_per_slice();
+  if (mx_bits_count(arena->present, index * per_slice, count * per_slice) == count * per_slice) {
+    mx_bits_set(arena->dirty, index, count);
+    if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
+    return;
+  }
   for (size_t i = index; i < index + count;) {
     size_t n = 0;
     while (i + n < index + count &&

@@ -65,7 +65,8 @@ size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
   size_t changed = 0;
   for (size_t done = 0; done < n;) {
     const part_t p = part_at(first + done, n - done);
-    changed += mx_popcount(p.mask & ~mx_or_acq_rel(&a[p.word], p.mask));
+    const uint64_t clear = p.mask & ~mx_or_acq_rel(&a[p.word], p.mask);
+    changed += (clear == p.mask ? p.length : mx_popcount(clear));
     done += p.length;
   }
   return changed;
@@ -84,8 +85,19 @@ size_t mx_bits_clear(mx_bits_t* a, size_t first, size_t n) {
 size_t mx_bits_count(const mx_bits_t* a, size_t first, size_t n) {
   size_t count = 0;
   for (size_t done = 0; done < n;) {
+    // Long runs are mostly all set: words of them are passed over as fast as they are read.
+    if ((first + done) % MX_WORD_BITS == 0) {
+      const mx_bits_t* word = &a[(first + done) / MX_WORD_BITS];
+      while (n - done >= MX_WORD_BITS && mx_load_relaxed(word) == UINT64_MAX) {
+        word++;
+        done += MX_WORD_BITS;
+        count += MX_WORD_BITS;
+      }
+      if (done == n) break;
+    }
     const part_t p = part_at(first + done, n - done);
-    count += mx_popcount(p.mask & mx_load_relaxed(&a[p.word]));
+    const uint64_t set = p.mask & mx_load_relaxed(&a[p.word]);
+    if (set != 0) count += (set == p.mask ? p.length : mx_popcount(set));
     done += p.length;
   }
   return count;
