@@ -69,11 +69,23 @@ static size_t chunk_of(const void* p) {
   return ((uintptr_t)mx_pagemap_entry(p) - (uintptr_t)mx_pagemap_table) / CHUNK_SIZE;
 }
 
-// Slice by slice: in a window the entries of a range may begin at the end and go on at the start.
+// How many of `count` slices have their entries behind each other and in one chunk: up to the
+// chunk's end, or that of a window, where the entries of a range go on at the start.
+static size_t run_of(const uint8_t* slice, size_t count) {
+  const uintptr_t entry = (uintptr_t)mx_pagemap_entry(slice);
+  const size_t in_chunk = (entry - (uintptr_t)mx_pagemap_table) % CHUNK_SIZE;
+  const size_t index = ((uintptr_t)slice >> MX_SLICE_SHIFT) & mx_pagemap_mask;
+  count = mx_min(count, (CHUNK_SIZE - in_chunk) / sizeof(intptr_t));
+  return mx_min(count, mx_pagemap_mask + 1 - index);
+}
+
 static bool ensure_writable(const uint8_t* slice, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const size_t chunk = chunk_of(slice + i * MX_SLICE_SIZE);
+  while (count > 0) {
+    const size_t chunk = chunk_of(slice);
     if (!mx_bits_test(writable, chunk) && !make_writable(chunk)) return false;
+    const size_t n = run_of(slice, count);
+    slice += n * MX_SLICE_SIZE;
+    count -= n;
   }
   return true;
 }
@@ -82,10 +94,15 @@ bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   const uint8_t* slice = (const uint8_t*)start;
   const intptr_t value = (page == NULL ? 0 : (intptr_t)((uint8_t*)page - (uint8_t*)mx_pagemap_table));
   if (page != NULL && !ensure_writable(slice, count)) return false;
-  for (size_t i = 0; i < count; i++, slice += MX_SLICE_SIZE) {
+  while (count > 0) {
+    const size_t n = run_of(slice, count);
     // What was never writable is clear, and must not be touched.
-    if (page == NULL && !mx_bits_test(writable, chunk_of(slice))) continue;
-    mx_store_relaxed(mx_pagemap_entry(slice), value);
+    if (page != NULL || mx_bits_test(writable, chunk_of(slice))) {
+      mx_atomic(intptr_t)* const entry = mx_pagemap_entry(slice);
+      for (size_t i = 0; i < n; i++) mx_store_relaxed(&entry[i], value);
+    }
+    slice += n * MX_SLICE_SIZE;
+    count -= n;
   }
   return true;
 }
