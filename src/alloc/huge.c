@@ -10,6 +10,7 @@
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../heap/huge_cache.h"
 #include "../page/remote.h"
 #include "alloc.h"
 
@@ -42,11 +43,29 @@ static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool* 
   return page;
 }
 
+// The page that was kept of the last block of about this size.
+static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
+  mx_page_t* const page =
+      mx_huge_cache_take(heap, mx_div_up(bytes, MX_SLICE_SIZE), mx_max(align / MX_SLICE_SIZE, 1));
+  if (page == NULL) return NULL;
+  if (bytes > page->block_size) note_use(page, page->block_size, bytes);
+  page->block_size = bytes;
+  page->capacity = page->used = 1;
+  mx_heap_link_page(heap, page);
+  mx_store_release(&page->owner, MX_OWNER_HUGE);
+  return page;
+}
+
 void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero) {
   if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
   const size_t bytes = mx_align_up(size + (MX_PADDING ? 8 : 0), mx_facts.os_page);
-  bool is_zero;
-  mx_page_t* const page = make_block(heap, bytes, align, &is_zero);
+  bool is_zero = false;
+  mx_page_t* page = take_kept(heap, bytes, align);
+  if (page != NULL) {
+    if (zero) memset(page->start, 0, bytes);
+    return page->start;
+  }
+  page = make_block(heap, bytes, align, &is_zero);
   if (page == NULL) return NULL;
   note_use(page, 0, bytes);
   if (zero && !is_zero) memset(page->start, 0, bytes);

@@ -5,6 +5,7 @@
 
 #include "../base/hooks.h"
 #include "../os/os.h"
+#include "../heap/huge_cache.h"
 #include "alloc.h"
 #include "fast.h"
 
@@ -34,6 +35,7 @@ static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
 
 mx_cold void mx_alloc_relieve(mx_theap_t* theap) {
   mx_theap_collect(theap, true);
+  mx_huge_cache_flush(true);
   mx_arenas_purge(&theap->subproc->arenas, true);
 }
 

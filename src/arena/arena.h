@@ -123,6 +123,8 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
 size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p);
 size_t mx_arena_bits_per_slice(void);
 
+// How many slices may wait to be purged before a free purges at once.
+intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas);
 // Purges what waited long enough, everything that waits when forced.
 void mx_arenas_purge(mx_arenas_t* arenas, bool force);
 // As purge, but costs one load when nothing waits, and a clock read when something does.

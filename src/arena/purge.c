@@ -156,6 +156,11 @@ static size_t least_run(void) {
   return mx_max(size / MX_SLICE_SIZE, 1);
 }
 
+intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas) {
+  const intptr_t in_use = mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
+  return WAITING_FLOOR + in_use / WAITING_SHARE + mx_load_relaxed(&arenas->keep);
+}
+
 void mx_arenas_after_free(mx_arenas_t* arenas) {
   const long delay = purge_delay();
   const intptr_t waiting = mx_load_relaxed(&arenas->waiting);
@@ -163,8 +168,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
   if (mx_load_relaxed(&mx_arenas_on_waiting) == NULL || delay == 0) {
     intptr_t most = waiting;
     if (delay > 0) {
-      most -= WAITING_FLOOR + mx_load_relaxed(&arenas->in_use) / WAITING_SHARE +
-              mx_load_relaxed(&arenas->keep);
+      most -= mx_arenas_may_wait(arenas);
     }
     if (delay == 0 || most >= TRIM_BATCH) {
       order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run()};

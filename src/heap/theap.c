@@ -17,6 +17,7 @@
 #include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
+#include "huge_cache.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
 #define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
@@ -337,6 +338,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
+    mx_huge_cache_flush(false);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0) mx_theap_deferred_free(theap, false);
