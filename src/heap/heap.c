@@ -102,7 +102,6 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
   for (const mx_page_t* p = heap->pages; p != NULL; p = p->heap_next) forget_page(p);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
-    memset(theap->quarantine, 0, sizeof(theap->quarantine));
     if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
     theap->retained_slices = 0;
     mx_theap_unlink(heap, theap);

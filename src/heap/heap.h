@@ -27,9 +27,6 @@ typedef struct mx_subproc_s mx_subproc_t;
 
 #define MX_HEAP_GONE UINT64_MAX
 
-// Places of freed medium blocks that wait, in the builds that have a quarantine.
-#define MX_QUARANTINE_SLOTS (MX_QUARANTINE ? 16 : 1)
-
 struct mx_theap_s {
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   uintptr_t tid;                         // what this thread writes into page->owner
@@ -52,7 +49,6 @@ struct mx_theap_s {
   mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
   uint64_t random;                       // state of a small generator, for hardened builds
-  mx_block_t* quarantine[MX_QUARANTINE_SLOTS];  // freed blocks that wait, see quarantine.c
   mx_lock_t guard;                       // held by who collects, abandons or empties it
   mx_theap_t* next_stale;
   bool is_stale;                         // on its first theap's list `stale`
@@ -243,12 +239,6 @@ void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page);
 // Enters a new page in its heap's list and counters, and removes it. A main heap has no list.
 void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page);
 mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);
-
-// ---- freed blocks that wait (quarantine.c) -----------------------------------------------------
-// Lets a freed block of this thread's page wait, and puts another one back that waited.
-void mx_quarantine_add(mx_theap_t* theap, mx_page_t* page, mx_block_t* block);
-// Puts all back. Pages that become empty by it are the caller's to release.
-void mx_quarantine_flush(mx_theap_t* theap);
 
 // ---- frees that take a page over (claim.c) -----------------------------------------------------
 // A free from outside found a page abandoned, and this code owns it now.

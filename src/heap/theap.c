@@ -14,7 +14,6 @@
 #include "../os/os.h"
 #include "../page/holes.h"
 #include "../mem/random.h"
-#include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
 #include "huge_cache.h"
@@ -74,7 +73,7 @@ static void remove_full(mx_theap_t* theap, mx_page_t* page) {
 }
 
 static bool has_block(mx_page_t* page) {
-  return page->free != NULL || mx_page_collect(page);
+  return page->free != NULL || mx_page_collect_remote(page);
 }
 
 // ---- empty pages -------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
   mx_page_t* page;
   for (mx_page_t* next = theap->full[bin]; (page = next) != NULL;) {
     next = page->next;
-    if (!mx_page_collect(page)) continue;
+    if (!mx_page_collect_remote(page)) continue;
     remove_full(theap, page);
     if (mx_page_hold(page)) return page;
     push_head(theap, page);
@@ -212,11 +211,10 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-// Whether the page gets new blocks although it may have freed ones: those wait until they are
-// many, and now and then new ones come before them, so that which comes next is not known.
+// Whether the page gets new blocks although it may have freed ones: now and then, so that which
+// comes next is not known.
 static bool rather_carves(const mx_page_t* page) {
   if (page->free != NULL || page->capacity >= page->reserved) return false;
-  if (MX_QUARANTINE && mx_page_delayed(page) > 0 && mx_page_delayed(page) < MX_DELAY_MIN) return true;
   return MX_RANDOM_ORDER && (mx_random64() & 7) == 0;
 }
 
@@ -288,7 +286,6 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
-  if (MX_QUARANTINE && force) mx_quarantine_flush(theap);
   if (force) release_retained(theap);
   else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
@@ -312,7 +309,6 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 }
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
-  if (MX_QUARANTINE) mx_quarantine_flush(theap);
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);

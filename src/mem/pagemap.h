@@ -28,7 +28,7 @@ typedef struct mx_page_s mx_page_t;
 
 // In builds that keep bitmaps of live blocks, these and some more lie behind each record in an
 // arena (see page/live.h): two bits for every place where a block can begin.
-#define MX_LIVE_SIZE ((size_t)(MX_LIVE_BITS ? 64 + 2 * (MX_SLICE_SIZE / MX_ALIGN / 8) : 0))
+#define MX_LIVE_SIZE ((size_t)(MX_LIVE_BITS ? 128 + 2 * (MX_SLICE_SIZE / MX_ALIGN / 8) : 0))
 #define MX_PAGE_RECORD_STRIDE (MX_PAGE_RECORD_SIZE + MX_LIVE_SIZE)
 
 typedef struct mx_pagemap_table_s {

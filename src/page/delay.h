@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Owns the wait of freed small blocks: two lists of a page, beside `free`.
+// Owns the quarantine: freed blocks of a page that wait in a few random places of its record.
 //
-// A freed block goes to one of the two at random, and both become free blocks only when the page
-// has no others (mx_page_collect). So a block is not used again before all blocks that were free
-// before it, and in what order cannot be foretold. Delayed blocks count as used, as those do that
-// other threads freed; their bits say that they are not live.
+// A freed block takes a random place, and the block that was there becomes free. So no block comes
+// back at the next malloc, and when it will cannot be foretold. Waiting blocks count as used, as
+// those do that other threads freed; their bits say that they are not live, and their links must
+// read as the end of a list when they leave. A page whose used blocks all wait is empty. At most
+// one block in 16 of a page waits (at least one).
 #ifndef MX_PAGE_DELAY_H
 #define MX_PAGE_DELAY_H
 
@@ -12,38 +13,32 @@
 #include "freelist.h"
 #include "live.h"
 
-// Pages carve new blocks rather than use delayed ones while these are fewer.
-#define MX_DELAY_MIN 32
+mx_inline uint32_t mx_page_waiting(const mx_page_t* page) {
+  return MX_QUARANTINE ? mx_page_extra(page)->waiting : 0;
+}
 
-// Puts a freed block aside; true when no block of the page is in use any more. Owner only.
+// Lets a freed block wait; true when no block of the page is in use any more. Owner only.
 mx_inline bool mx_page_delay(mx_page_t* page, mx_block_t* block) {
   mx_page_extra_t* const extra = mx_page_extra(page);
-  const size_t i = (size_t)(mx_random_step(&extra->random) >> 63);
-  mx_block_t* const first = extra->delayed[i];
-  if (first == NULL) extra->last[i] = block;
-  mx_block_set_next(page, block, first);
-  extra->delayed[i] = block;
-  return ++extra->delayed_count == page->used;
-}
-
-mx_inline uint32_t mx_page_delayed(const mx_page_t* page) {
-  return MX_QUARANTINE ? mx_page_extra(page)->delayed_count : 0;
-}
-
-// Makes all delayed blocks free; false when there are none. Owner only.
-static inline bool mx_page_end_delay(mx_page_t* page) {
-  mx_page_extra_t* const extra = mx_page_extra(page);
-  if (extra->delayed_count == 0) return false;
-  for (int i = 0; i < 2; i++) {
-    if (extra->delayed[i] == NULL) continue;
-    mx_block_check_last(page, extra->last[i]);
-    mx_block_set_next(page, extra->last[i], page->free);
-    page->free = extra->delayed[i];
-    extra->delayed[i] = NULL;
+  mx_block_set_next(page, block, NULL);
+  if (mx_unlikely(extra->waiting < extra->places)) {
+    extra->wait[extra->waiting++] = block;
+  } else {
+    const uint64_t random = mx_random_step(&extra->random) >> 32;
+    const size_t i = (size_t)((random * extra->places) >> 32);
+    mx_block_t* const old = extra->wait[i];
+    extra->wait[i] = block;
+    mx_block_check_last(page, old);
+    mx_block_set_next(page, old, page->free);
+    page->free = old;
+    page->used--;
   }
-  page->used -= extra->delayed_count;
-  extra->delayed_count = 0;
-  return true;
+  return page->used == extra->waiting;
 }
+
+MX_BEGIN_DECLS
+// Makes all waiting blocks free; false when there are none. Owner only.
+bool mx_page_end_delay(mx_page_t* page);
+MX_END_DECLS
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "delay.h"
 #include "freelist.h"
 
 #define EAGAIN_ 11
@@ -13,7 +14,7 @@ void mx_live_clear(mx_page_t* page) {
   if (!MX_LIVE_BITS || page->arena == NULL) return;
   for (uint32_t i = 0; i < page->slice_count; i++) {
     const uintptr_t record = (uintptr_t)page + i * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE;
-    memset((void*)(record + 64), 0, MX_LIVE_SIZE - 64);
+    memset((void*)(record + MX_PAGE_EXTRA_SIZE), 0, MX_LIVE_SIZE - MX_PAGE_EXTRA_SIZE);
   }
 }
 
@@ -44,4 +45,17 @@ mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list) {
   }
   if (last != NULL) mx_block_set_next(page, last, NULL);
   return first;
+}
+
+bool mx_page_end_delay(mx_page_t* page) {
+  mx_page_extra_t* const extra = mx_page_extra(page);
+  if (extra->waiting == 0) return false;
+  for (uint32_t i = 0; i < extra->waiting; i++) {
+    mx_block_check_last(page, extra->wait[i]);
+    mx_block_set_next(page, extra->wait[i], page->free);
+    page->free = extra->wait[i];
+  }
+  page->used -= extra->waiting;
+  extra->waiting = 0;
+  return true;
 }

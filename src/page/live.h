@@ -19,22 +19,23 @@
 #include "page.h"
 
 // What lies behind a page's record in an arena.
+#define MX_WAIT_PLACES 8
+
 typedef struct mx_page_extra_s {
-  mx_block_t* delayed[2];  // freed blocks that wait, see delay.h
-  mx_block_t* last[2];     // of each of these lists
-  uint32_t delayed_count;
-  uint32_t unused;
-  uint64_t random;         // state of a small generator
-  uint64_t spare[2];
+  mx_block_t* wait[MX_WAIT_PLACES];  // freed blocks in quarantine, see delay.h
+  uint32_t waiting;                  // their number
+  uint32_t places;                   // for them, at most as many as there are
+  uint64_t random;                   // state of a small generator
 } mx_page_extra_t;
+
+#define MX_PAGE_EXTRA_SIZE ((size_t)128)
 
 typedef struct mx_live_s {
   mx_atomic(uint64_t) live;
   mx_atomic(uint64_t) gone;
 } mx_live_t;
 
-mx_static_assert(!MX_64BIT || sizeof(mx_page_extra_t) == 64, "it fills a cache line");
-mx_static_assert(sizeof(mx_page_extra_t) <= 64, "it fits its place");
+mx_static_assert(sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE, "it fits its place");
 
 mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
   return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
@@ -44,7 +45,8 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
 mx_inline mx_live_t* mx_live_words(const mx_page_t* page, const void* p) {
   const uintptr_t slice =
       ((uintptr_t)p >> MX_SLICE_SHIFT) - ((uintptr_t)page->start >> MX_SLICE_SHIFT);
-  const uintptr_t words = (uintptr_t)page + MX_PAGE_RECORD_SIZE + 64 + slice * MX_PAGE_RECORD_STRIDE;
+  const uintptr_t words = (uintptr_t)page + MX_PAGE_RECORD_SIZE + MX_PAGE_EXTRA_SIZE +
+                          slice * MX_PAGE_RECORD_STRIDE;
   return (mx_live_t*)words + ((uintptr_t)p % MX_SLICE_SIZE / (MX_ALIGN * 64));
 }
 

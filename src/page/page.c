@@ -31,6 +31,7 @@ static void init_hardened(mx_page_t* page) {
     mx_page_extra_t* const extra = mx_page_extra(page);
     memset(extra, 0, sizeof(*extra));
     extra->random = mx_random64();
+    extra->places = (uint32_t)mx_min(mx_max(page->reserved / 16, 1), MX_WAIT_PLACES);
   }
   size_t room = (size_t)page->slice_count * MX_SLICE_SIZE;
   if (MX_GUARD_PAGES) room -= mx_facts.os_page;
@@ -168,9 +169,13 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
 
 bool mx_page_collect(mx_page_t* page) {
   const bool waited = (MX_QUARANTINE && mx_page_end_delay(page));
+  return mx_page_collect_remote(page) || waited;
+}
+
+bool mx_page_collect_remote(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
   if (MX_LIVE_BITS && list != NULL) list = mx_live_accept(page, list);
-  if (list == NULL) return waited;
+  if (list == NULL) return false;
   mx_page_put_back(page, list);
   return true;
 }

@@ -91,6 +91,8 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
 bool mx_page_extend(mx_page_t* page, bool* is_zero);
 // Moves remotely freed blocks onto `free`; answers whether there were any. Owner only.
 bool mx_page_collect(mx_page_t* page);
+// The same without those that wait in quarantine.
+bool mx_page_collect_remote(mx_page_t* page);
 // Puts a list of blocks back onto `free`; lowers `used` by their number, which it answers.
 size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
 // The first page of an arena at or behind slice *index, which becomes that behind the page; NULL

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// Owns the loads whose memory is looked at from outside: each prints what it saw as KEY=VALUE, and
+// test_memory.py judges. Only malloc and free are called, so any allocator can be measured; what
+// this library adds is reached through weak references.
+//
+//   patterns free EVERY COLLECT SECONDS   280 MB of 512, 1024 and 2048 bytes, freed but for one in
+//                                         EVERY (0: all), COLLECT 1: then mi_collect(true); idle
+//   patterns steady SECONDS               replaces random blocks, 40 MB live
+//   patterns cycles COUNT MIB             fills and frees MIB as often
+//   patterns huge COUNT MIB               a block of MIB made, touched and freed as often
+//   patterns grow MIB                     one block grows to MIB by 1 MiB steps
+//   patterns committed                    statistics against /proc/self/smaps
+//   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL
+//   patterns threads COUNT                idle threads with thinned-out pages of their own
+#define _GNU_SOURCE
+#include <errno.h>
+#include <mimalloc-stats.h>
+#include <mimalloc.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#pragma weak mi_collect
+#pragma weak mi_stats_get
+#pragma weak mi_option_set
+
+#define MIB ((size_t)1 << 20)
+
+static unsigned random_state = 12345;
+
+static unsigned random_below(unsigned n) {
+  random_state = random_state * 1664525u + 1013904223u;
+  return (random_state >> 8) % n;
+}
+
+static long resident_kib(void) {
+  long size = 0, resident = 0;
+  FILE* f = fopen("/proc/self/statm", "r");
+  if (f == NULL || fscanf(f, "%ld %ld", &size, &resident) != 2) exit(2);
+  fclose(f);
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static long faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+static double msecs(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static unsigned char* make(size_t size) {
+  unsigned char* p = malloc(size);
+  if (p == NULL) {
+    fprintf(stderr, "patterns: no memory for %zu bytes\n", size);
+    exit(3);
+  }
+  memset(p, 0x5A, size);
+  return p;
+}
+
+static void idle(double seconds) {
+  const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&t, NULL);
+}
+
+// ---- free --------------------------------------------------------------------------------------
+
+static size_t thin_out(unsigned char** blocks, size_t count, unsigned every) {
+  size_t live = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (every != 0 && random_below(every) == 0) {
+      live++;
+      continue;
+    }
+    free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  return live;
+}
+
+static size_t fill_up(unsigned char** blocks, size_t most, size_t bytes) {
+  static const size_t sizes[3] = {512, 1024, 2048};
+  size_t count = 0;
+  for (size_t total = 0; total < bytes && count < most; count++) {
+    const size_t size = sizes[random_below(3)];
+    blocks[count] = make(size);
+    total += size;
+  }
+  return count;
+}
+
+static int run_free(unsigned every, int collect, double seconds) {
+  static unsigned char* blocks[400000];
+  memset(blocks, 1, sizeof(blocks));
+  printf("start=%ld\n", resident_kib());
+  const size_t count = fill_up(blocks, 400000, 280 * 1000 * 1000);
+  printf("peak=%ld\n", resident_kib());
+  printf("live=%zu\n", thin_out(blocks, count, every));
+  if (collect && mi_collect != NULL) mi_collect(true);
+  const double before = msecs();
+  printf("freed=%ld\n", resident_kib());
+  fflush(stdout);
+  idle(seconds);
+  printf("idle=%ld\nslept=%.0f\n", resident_kib(), msecs() - before);
+  for (size_t i = 0; i < count; i++) {
+    if (blocks[i] == NULL) continue;
+    for (size_t k = 0; k < 512; k++) {
+      if (blocks[i][k] != 0x5A) return 1;
+    }
+  }
+  // What was given back serves again.
+  for (size_t i = 0; i < count; i++) {
+    if (blocks[i] == NULL) blocks[i] = make(512);
+  }
+  return 0;
+}
+
+// ---- steady loads ------------------------------------------------------------------------------
+
+static int run_steady(double seconds) {
+  enum { COUNT = 40000 };
+  static unsigned char* blocks[COUNT];
+  const double end = msecs() + seconds * 1e3;
+  long turns = 0;
+  // A fixed amount of work, spread over the time: replacements come in bursts with pauses between.
+  for (int burst = 0; burst < 100; burst++) {
+    for (int i = 0; i < 40000; i++, turns++) {
+      const size_t k = random_below(COUNT);
+      const unsigned kind = random_below(100);
+      free(blocks[k]);
+      blocks[k] = make(kind < 90 ? 16 + random_below(2000) : 2000 + random_below(20000));
+    }
+    idle(seconds / 200);
+  }
+  printf("faults=%ld\nturns=%ld\nlate=%.0f\n", faults(), turns, msecs() - end);
+  return 0;
+}
+
+static int run_cycles(int count, size_t mib) {
+  const size_t n = mib * MIB / 4000;
+  unsigned char** blocks = calloc(n, sizeof(*blocks));
+  long first = 0, second = 0, rest = 0;
+  for (int c = 0; c < count; c++) {
+    const long before = faults();
+    for (size_t i = 0; i < n; i++) blocks[i] = make(1000 + random_below(6000));
+    for (size_t i = 0; i < n; i++) free(blocks[i]);
+    if (c == 0) first = faults() - before;
+    else if (c == 1) second = faults() - before;
+    else rest += faults() - before;
+  }
+  printf("first=%ld\nsecond=%ld\nrest=%ld\n", first, second, rest);
+  free(blocks);
+  return 0;
+}
+
+// ---- huge blocks -------------------------------------------------------------------------------
+
+static long os_calls(void) {
+  mi_stats_t stats;
+  mi_stats_init(&stats);
+  if (mi_stats_get == NULL || !mi_stats_get(&stats)) return -1;
+  return (long)(stats.mmap_calls.total + stats.commit_calls.total + stats.purge_calls.total +
+                stats.reset_calls.total);
+}
+
+static int run_huge(int count, size_t mib) {
+  for (int i = 0; i < 4; i++) free(make(mib * MIB));
+  const long calls = os_calls(), before = faults();
+  const double start = msecs();
+  for (int i = 0; i < count; i++) {
+    unsigned char* p = malloc(mib * MIB);
+    p[0] = p[mib * MIB - 1] = 1;
+    free(p);
+  }
+  printf("ns=%.0f\ncalls=%ld\nfaults=%ld\n", (msecs() - start) * 1e6 / count, os_calls() - calls,
+         faults() - before);
+  return 0;
+}
+
+static int run_grow(size_t mib) {
+  unsigned char* p = NULL;
+  const double start = msecs();
+  double half = 0;
+  for (size_t i = 1; i <= mib; i++) {
+    p = realloc(p, i * MIB);
+    if (p == NULL) return 3;
+    memset(p + (i - 1) * MIB, (int)(i & 0xFF), MIB);
+    if (i == mib / 2) half = msecs() - start;
+  }
+  printf("ms=%.1f\nhalf_ms=%.1f\n", msecs() - start, half);
+  for (size_t i = 1; i <= mib; i++) {
+    if (p[(i - 1) * MIB] != (i & 0xFF) || p[i * MIB - 1] != (i & 0xFF)) return 1;
+  }
+  free(p);
+  return 0;
+}
+
+// ---- statistics --------------------------------------------------------------------------------
+
+// Resident bytes of the mapping that an address lies in.
+static long mapping_kib(const void* p) {
+  FILE* f = fopen("/proc/self/smaps", "r");
+  char line[512];
+  bool inside = false;
+  long kib = 0;
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    unsigned long from, to;
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2 && strchr(line, '-') < line + 17) {
+      inside = ((uintptr_t)p >= from && (uintptr_t)p < to);
+    } else if (inside && strncmp(line, "Rss:", 4) == 0) {
+      kib = atol(line + 4);
+    }
+  }
+  if (f != NULL) fclose(f);
+  return kib;
+}
+
+static int run_committed(void) {
+  enum { COUNT = 60000 };
+  static unsigned char* blocks[COUNT];
+  double worst = 0;
+  int samples = 0;
+  for (int step = 0; step < 60; step++) {
+    // Waves: more blocks are made than freed, then the other way round.
+    const unsigned make_share = (step % 12 < 7 ? 80 : 15);
+    for (int i = 0; i < 8000; i++) {
+      const size_t k = random_below(COUNT);
+      free(blocks[k]);
+      blocks[k] = NULL;
+      if (random_below(100) >= make_share) continue;
+      const unsigned kind = random_below(1000);
+      blocks[k] = make(kind < 900    ? 16 + random_below(2000)
+                       : kind < 995 ? 2000 + random_below(60000)
+                                    : 600000 + random_below(1000000));
+    }
+    if (step % 12 == 11) mi_collect(true);
+    mi_stats_t stats;
+    mi_stats_init(&stats);
+    if (!mi_stats_get(&stats) || stats.committed.current < 0) return 1;
+    const double committed = (double)stats.committed.current / 1024;
+    double there = 0;
+    for (int k = 0; k < COUNT && there == 0; k++) {
+      if (blocks[k] != NULL) there = (double)mapping_kib(blocks[k]);
+    }
+    if (there < 32 * 1024) continue;
+    const double off = (committed > there ? committed - there : there - committed) / there * 100;
+    if (off > worst) worst = off;
+    samples++;
+  }
+  printf("samples=%d\nworst_percent=%.2f\n", samples, worst);
+  return 0;
+}
+
+// ---- limits ------------------------------------------------------------------------------------
+
+static int run_limit(size_t mib) {
+  size_t got = 0;
+  const size_t most = mib * MIB / 65536;
+  unsigned char** blocks = calloc(most, sizeof(*blocks));
+  errno = 0;
+  for (; got < most; got++) {
+    blocks[got] = malloc(65536 - 64);
+    if (blocks[got] == NULL) break;
+    memset(blocks[got], 1, 65536 - 64);
+  }
+  printf("got_mib=%zu\nerrno=%d\nresident=%ld\n", got * 65536 / MIB, got < most ? errno : 0,
+         resident_kib());
+  // Half of them again, sparsely: only holes give memory back now.
+  for (size_t i = 0; i < got; i++) {
+    if (i % 2 == 0) free(blocks[i]);
+  }
+  size_t again = 0;
+  for (; again < got / 4; again++) {
+    unsigned char* p = malloc(3000);
+    if (p == NULL) break;
+    memset(p, 1, 3000);
+  }
+  printf("again=%zu\nwanted=%zu\n", again, got / 4);
+  return 0;
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+static pthread_barrier_t barrier;
+
+static void* idle_thread(void* arg) {
+  unsigned char** blocks = calloc(30000, sizeof(*blocks));
+  const size_t count = fill_up(blocks, 30000, 20 * 1000 * 1000);
+  pthread_barrier_wait(&barrier);
+  thin_out(blocks, count, 20);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  for (size_t i = 0; i < count; i++) free(blocks[i]);
+  free(blocks);
+  return arg;
+}
+
+static int run_threads(unsigned count) {
+  pthread_t ids[64];
+  if (count > 64) return 2;
+  pthread_barrier_init(&barrier, NULL, count + 1);
+  for (unsigned i = 0; i < count; i++) pthread_create(&ids[i], NULL, &idle_thread, NULL);
+  pthread_barrier_wait(&barrier);
+  printf("peak=%ld\n", resident_kib());
+  pthread_barrier_wait(&barrier);
+  idle(3);
+  printf("idle=%ld\n", resident_kib());
+  pthread_barrier_wait(&barrier);
+  for (unsigned i = 0; i < count; i++) pthread_join(ids[i], NULL);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const char* what = (argc > 1 ? argv[1] : "");
+  long n[3] = {0, 0, 0};
+  double first = 0;
+  for (int i = 0; i < 3 && i + 2 < argc; i++) n[i] = strtol(argv[i + 2], NULL, 10);
+  if (argc > 2) first = strtod(argv[2], NULL);
+  if (strcmp(what, "free") == 0) return run_free((unsigned)n[0], (int)n[1], (double)n[2]);
+  if (strcmp(what, "steady") == 0) return run_steady(first);
+  if (strcmp(what, "cycles") == 0) return run_cycles((int)n[0], (size_t)n[1]);
+  if (strcmp(what, "huge") == 0) return run_huge((int)n[0], (size_t)n[1]);
+  if (strcmp(what, "grow") == 0) return run_grow((size_t)n[0]);
+  if (strcmp(what, "committed") == 0) return run_committed();
+  if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
+  if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
+  fprintf(stderr, "patterns: what?\n");
+  return 2;
+}
