@@ -26,41 +26,62 @@ mx_noinline void mx_free_emptied(void* p) {
   mx_theap_page_emptied(page->theap, page);
 }
 
+// Nobody has a pointer into a page without live blocks any more: its frees are fast again.
+static void end_shift(mx_page_t* page) {
+  const bool is_current = (page->theap->current[page->bin] == page);
+  if (page->used > (is_current ? 1u : 0u)) return;
+  mx_store_relaxed(&page->shifted, (uint8_t)0);
+  mx_store_relaxed(&page->owner, mx_load_relaxed(&page->owner) & ~MX_OWNER_SHIFTED);
+}
+
 static void free_local(mx_page_t* page, void* p) {
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
   if (MX_HARDEN && !mx_harden_free(page, p)) return;
-  if (mx_page_push(page, (mx_block_t*)p)) mx_theap_page_emptied(page->theap, page);
+  const bool emptied = mx_page_push(page, (mx_block_t*)p);
+  if (mx_load_relaxed(&page->shifted) != 0) end_shift(page);
+  if (emptied) mx_theap_page_emptied(page->theap, page);
 }
 
 mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
   mx_page_t* const page = page_of(p);
   // Only constant fields of the page are read: it may be another thread's.
-  if (mx_unlikely(page == NULL || !mx_page_could_be_block(page, p))) {
+  void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));
+  if (mx_unlikely(block == NULL)) {
     mx_error(EINVAL_, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
                                                         : "free: invalid pointer: %p\n", p);
     return;
   }
   if (mx_page_is_huge(page)) {
-    if (MX_HARDEN && !mx_harden_free_huge(page, p)) return;
+    if (MX_HARDEN && !mx_harden_free_huge(page, block)) return;
     mx_huge_free(page);
     return;
   }
   if (mx_page_is_zeroblock(page)) {
-    mx_zeroblock_free(page, p);
+    mx_zeroblock_free(page, block);
     return;
   }
   if (is_mine(page)) {
-    free_local(page, p);
+    free_local(page, block);
     return;
   }
-  if (MX_HARDEN && !mx_harden_free_remote(page, p)) return;
-  if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
+  if (MX_HARDEN && !mx_harden_free_remote(page, block)) return;
+  if (mx_remote_push(page, (mx_block_t*)block)) mx_page_claimed_by_free(page);
+}
+
+void* mx_block_of(const void* p) {
+  const mx_page_t* const page = page_of(p);
+  if (p == NULL || page == NULL) return NULL;
+  void* const block = mx_page_block_of(page, p);
+  if (!MX_LIVE_BITS || block == NULL || mx_page_is_huge(page)) return block;
+  return mx_page_is_zeroblock(page) || mx_live_test(page, block) ? block : NULL;
 }
 
 size_t mx_usable_size(const void* p) {
-  if (p == NULL) return 0;
-  const mx_page_t* const page = page_of(p);
-  if (page == NULL || !mx_page_could_be_block(page, p)) return 0;
-  return mx_page_is_zeroblock(page) ? 0 : mx_usable_of(page, p);
+  const void* const block = mx_block_of(p);
+  const mx_page_t* const page = mx_pagemap_get(p);
+  if (block == NULL || mx_page_is_zeroblock(page)) return 0;
+  const size_t usable = mx_usable_of(page, block);
+  const size_t shift = (size_t)((const uint8_t*)p - (const uint8_t*)block);
+  return usable > shift ? usable - shift : 0;
 }

@@ -1,40 +1,80 @@
 // SPDX-License-Identifier: MIT
 // Owns reallocation and aligned allocation.
 //
-// No block is ever over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a
-// block size that is a multiple of the alignment makes every block aligned (see sizeclass.h).
+// No block is over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a block
+// size that is a multiple of the alignment makes every block aligned (see sizeclass.h). Only an
+// alignment at an offset takes a larger block, and the result lies inside it.
 #include <string.h>
 
 #include "../base/hooks.h"
-#include "../mem/vmem.h"
+#include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"
 
 #define EINVAL_ 22
 
+// A block that is alone in its page, or has no bytes.
+static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool zero) {
+  if (theap->heap == NULL) theap = mx_thread_theap();
+  if (theap == NULL) return mx_alloc_failed(size);
+  if (MX_ZERO_BLOCKS && size == 0) {
+    void* const p = mx_zeroblock_alloc(theap, align);
+    return p != NULL ? p : mx_alloc_failed(size);
+  }
+  const size_t least = mx_max(size, 1);
+  void* p = mx_huge_alloc(theap->heap, least, align, zero);
+  if (mx_unlikely(p == NULL)) {
+    mx_alloc_relieve(theap);
+    p = mx_huge_alloc(theap->heap, least, align, zero);
+    if (p == NULL) return mx_alloc_failed(size);
+  }
+  if (MX_HARDEN) mx_harden_alloc_huge(p, size);
+  return p;
+}
+
+// The result lies `skip` bytes behind the start of an aligned block.
+static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
+  if (align > MX_SLICE_SIZE) return NULL;
+  uint8_t* const block = (uint8_t*)mx_alloc_aligned(theap, skip + size, align, 0, zero);
+  if (mx_unlikely(block == NULL)) return NULL;
+  mx_page_t* const page = mx_pagemap_get(block);
+  if (mx_load_relaxed(&page->shifted) == 0) {
+    mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
+    if (!mx_page_is_huge(page)) mx_page_set_owner(page, mx_load_relaxed(&page->owner));
+  }
+  return block + skip;
+}
+
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
-  if (offset % align != 0) return NULL;
-  if (size > MX_MAX_ALLOC - align) return mx_alloc_slow(SIZE_MAX, theap, zero);
+  if (mx_unlikely(size > MX_MAX_ALLOC - align)) return mx_alloc_slow(SIZE_MAX, theap, zero);
+  const size_t shift = offset & (align - 1);
+  if (mx_unlikely(shift != 0)) {
+    return alloc_shifted(theap, size, align, align - shift, zero);
+  }
   if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
   const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
-  void* p;
   if (align > MX_SLICE_SIZE || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
-    if (theap->heap == NULL) theap = mx_thread_theap();
-    if (theap == NULL) return NULL;
-    if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(theap, align);
-    p = mx_huge_alloc(theap->heap, size, align, zero);
-    if (MX_HARDEN) mx_harden_alloc_huge(p, size);
-    return p;
+    return alloc_apart(theap, size, align, zero);
   }
-  p = (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  void* const p =
+      (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
   if (MX_HARDEN) mx_harden_shrink(p, size);
   return p;
 }
 
+// Whether a plain allocation of any size has this alignment.
+static bool is_plain(size_t align, size_t offset) {
+  return align <= MX_ALIGN && (align == 0 || (offset & (align - 1)) == 0);
+}
+
+static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
+  if (!is_plain(align, offset)) return mx_alloc_aligned(theap, size, align, offset, zero);
+  return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
+}
+
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
                         size_t offset, bool zero) {
-  void* fresh = (align > MX_ALIGN ? mx_alloc_aligned(theap, size, align, offset, false)
-                                  : mx_alloc_in(theap, size));
+  void* const fresh = alloc_any(theap, size, align, offset, false);
   if (fresh == NULL) return NULL;
   const size_t keep = mx_min(old_usable, size);
   memcpy(fresh, p, keep);
@@ -48,22 +88,20 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
 
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero) {
-  if (p == NULL) {
-    if (align > MX_ALIGN) return mx_alloc_aligned(theap, size, align, offset, zero);
-    return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
-  }
-  const size_t usable = mx_usable_size(p);
-  if (mx_unlikely(usable == 0) && !mx_page_is_zeroblock(mx_pagemap_get(p))) {
+  if (p == NULL) return alloc_any(theap, size, align, offset, zero);
+  if (mx_unlikely(mx_block_of(p) == NULL)) {
     mx_error(EINVAL_, "realloc: invalid pointer %p\n", p);
+    mx_os_set_errno(EINVAL_);
     return NULL;
   }
-  const bool aligned = (align <= MX_ALIGN || mx_is_aligned((uint8_t*)p + offset, align));
+  const size_t usable = mx_usable_size(p);
+  const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
   mx_page_t* const page = mx_pagemap_get(p);
   const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
   if (aligned && same_heap) {
     if (size <= usable && size >= usable / 2 && size > 0 && !MX_PADDING) return p;
-    if (mx_page_is_huge(page)) {
-      void* q = mx_huge_realloc(page, size, zero);
+    if (mx_page_is_huge(page) && p == page->start) {
+      void* const q = mx_huge_realloc(page, size, zero);
       if (q != NULL) return q;
     }
   }

@@ -11,7 +11,9 @@ mi_theap_t* mi_theap_set_default(mi_theap_t* theap) {
 }
 
 mi_theap_t* mi_theap_get_default(void) {
-  return mx_api_theap_handle((mx_theap_t*)mx_verb_result(mx_thread_theap()));
+  mx_theap_t* const theap = mx_thread_theap();
+  if (theap == NULL) errno = ENOMEM;
+  return mx_api_theap_handle(theap);
 }
 
 void* mi_theap_malloc(mi_theap_t* theap, size_t size) mi_attr_noexcept {

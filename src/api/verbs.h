@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Owns what all allocating calls of the public interface have in common: arguments are checked,
-// errno is set on failure and kept on success, and then the work is one call down, in the thread's
-// part (theap) of some heap.
+// Owns what all allocating calls of the public interface have in common: arguments are checked, and
+// then the work is one call down, in the thread's part (theap) of some heap. What is refused here
+// sets errno here; a request that fails has it set where it fails.
 #ifndef MX_API_VERBS_H
 #define MX_API_VERBS_H
 
@@ -13,21 +13,16 @@
 #include "../alloc/fast.h"
 #include "../os/cxx.h"
 
-mx_inline void* mx_verb_result(void* p) {
-  if (mx_unlikely(p == NULL)) errno = ENOMEM;
-  return p;
-}
-
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {
-  return mx_verb_result(mx_alloc_in(theap, size));
+  return mx_alloc_in(theap, size);
 }
 
 mx_inline void* mx_verb_zalloc(mx_theap_t* theap, size_t size) {
-  return mx_verb_result(mx_calloc_in(theap, 1, size));
+  return mx_calloc_in(theap, 1, size);
 }
 
 mx_inline void* mx_verb_calloc(mx_theap_t* theap, size_t count, size_t size) {
-  return mx_verb_result(mx_calloc_in(theap, count, size));
+  return mx_calloc_in(theap, count, size);
 }
 
 // A product that overflows becomes a size that nobody has: it fails like any that is too large.
@@ -38,9 +33,9 @@ mx_inline size_t mx_verb_product(size_t count, size_t size) {
 
 static inline void* mx_verb_realloc(mx_theap_t* theap, void* p, size_t size, bool zero) {
   if (mx_likely(size > 0 || p == NULL)) {
-    return mx_verb_result(mx_realloc_in(theap, p, size, 0, 0, zero));
+    return mx_realloc_in(theap, p, size, 0, 0, zero);
   }
-  void* const fresh = mx_verb_result(mx_zalloc_in(theap, 0));
+  void* const fresh = mx_zalloc_in(theap, 0);
   if (fresh != NULL) mx_free(p);
   return fresh;
 }
@@ -64,7 +59,7 @@ static inline void* mx_verb_aligned(mx_theap_t* theap, size_t size, size_t align
     errno = refused;
     return NULL;
   }
-  return mx_verb_result(mx_alloc_aligned(theap, size, alignment, offset, zero));
+  return mx_alloc_aligned(theap, size, alignment, offset, zero);
 }
 
 static inline void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size,
@@ -75,9 +70,9 @@ static inline void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t s
     return NULL;
   }
   if (mx_likely(size > 0 || p == NULL)) {
-    return mx_verb_result(mx_realloc_in(theap, p, size, alignment, offset, zero));
+    return mx_realloc_in(theap, p, size, alignment, offset, zero);
   }
-  void* const fresh = mx_verb_result(mx_alloc_aligned(theap, 0, alignment, offset, true));
+  void* const fresh = mx_alloc_aligned(theap, 0, alignment, offset, true);
   if (fresh != NULL) mx_free(p);
   return fresh;
 }

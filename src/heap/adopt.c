@@ -130,7 +130,7 @@ void mx_page_own_again(mx_page_t* page) {
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   if (mx_remote_disown(page)) return true;
-  mx_store_relaxed(&page->owner, tid);
+  mx_page_set_owner(page, tid);
   mx_page_collect(page);
   return false;
 }

@@ -69,7 +69,7 @@ static void remove_partial(mx_theap_t* theap, mx_page_t* page) {
 static void remove_full(mx_theap_t* theap, mx_page_t* page) {
   unlink_page(&theap->full[page->bin], page);
   theap->full_count[page->bin]--;
-  mx_store_relaxed(&page->owner, theap->tid);
+  mx_page_set_owner(page, theap->tid);
 }
 
 static bool has_block(mx_page_t* page) {
@@ -157,7 +157,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
     return;
   }
   link_page(&theap->full[bin], page);
-  mx_store_relaxed(&page->owner, theap->tid | MX_OWNER_FULL);
+  mx_page_set_owner(page, theap->tid | MX_OWNER_FULL);
   if (++theap->full_count[bin] > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
 }
 
@@ -207,7 +207,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   if (page == NULL) page = mx_page_fresh(theap->heap, bin);
   if (page == NULL) return NULL;
   page->theap = theap;
-  mx_store_relaxed(&page->owner, theap->tid);
+  mx_page_set_owner(page, theap->tid);
   return page;
 }
 
@@ -237,7 +237,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
 
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   page->theap = theap;
-  mx_store_relaxed(&page->owner, theap->tid);
+  mx_page_set_owner(page, theap->tid);
   push_head(theap, page);
   mx_arenas_tell_waiting();
 }

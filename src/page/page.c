@@ -56,6 +56,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->is_listed = 0;
   mx_store_relaxed(&page->lend, (uint8_t)0);
   page->retired = 0;
+  mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->start = slices->start;
   page->block_size = block_size;
   page->theap = NULL;

@@ -23,6 +23,11 @@
 // A thread's page without any free block may wait on its full list; then `owner` is tagged, so that
 // the thread's first free into it takes the slow path, which brings the page back.
 //
+// A user of an alignment at an offset has a pointer into the block, not to its start. A page that
+// handed out such a pointer is `shifted` as long as it has live blocks, and its owner tagged, so that
+// every free into it takes the slow path, which finds the block's start. In all other pages a pointer
+// into a block is an error.
+//
 // A huge page holds one block and is nobody's: any thread frees it whole, whoever takes the mark
 // from its `owner`. Such a page, and a record that serves no page, has its owned bit set, so that
 // nobody can claim it who was led there by an outdated hint.
@@ -44,6 +49,7 @@ struct mx_heap_s;
 // Tags in the low bits of page->owner: with any of them set, no free() takes the fast path.
 #define MX_OWNER_WINDOW ((uintptr_t)1)  // the page map is a window: bounds must be checked
 #define MX_OWNER_HUGE ((uintptr_t)2)    // a live huge block
+#define MX_OWNER_SHIFTED ((uintptr_t)2)  // a page of blocks with `shifted`
 #define MX_OWNER_FULL ((uintptr_t)4)    // the page is on its theap's full list
 #define MX_OWNER_TAGS ((uintptr_t)7)
 
@@ -55,9 +61,10 @@ struct mx_page_s {
   uint32_t capacity;
   uint32_t reserved;           // blocks that fit
   uint8_t bin;
-  uint8_t is_listed;           // its bit in the arena's `abandoned` bitmap may be set
+  uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
+  uint8_t retired : 7;         // empty and kept: its place in theap->retained + 1, else 0
   mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
-  uint8_t retired;             // empty and kept: its place in theap->retained + 1, else 0
+  mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
   uint8_t* start;
   size_t block_size;
   struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
@@ -137,6 +144,22 @@ mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
   if (mx_page_is_huge(page)) return offset == 0;
   return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
          offset < page->reserved * page->block_size;
+}
+
+// The start of the block that a user's pointer into this page stands for, judged by what never
+// changes while it is live; NULL when it stands for none.
+mx_inline void* mx_page_block_of(const mx_page_t* page, const void* p) {
+  if (mx_likely(mx_page_could_be_block(page, p))) return (void*)(uintptr_t)p;
+  if (mx_load_relaxed(&page->shifted) == 0) return NULL;
+  if (mx_page_is_huge(page)) return page->start;
+  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  if (offset >= page->reserved * page->block_size) return NULL;
+  return page->start + (offset - (uint32_t)offset % (uint32_t)page->block_size);
+}
+
+// Enters a thread, as its theaps write it, as the page's owner.
+mx_inline void mx_page_set_owner(mx_page_t* page, uintptr_t tid) {
+  mx_store_relaxed(&page->owner, tid | mx_load_relaxed(&page->shifted));
 }
 
 // Whether p is the start of a carved block of this page. Owner only.
