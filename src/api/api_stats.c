@@ -256,7 +256,9 @@ void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept {
 void mi_heap_stats_merge_to_subproc(mi_heap_t* heap) {
   mx_heap_t* const from = heap_of(heap);
   if (from->subproc == NULL) return;  // nothing was allocated yet
+  mx_lock_acquire(&from->lock);
   mx_counters_move_past(&from->subproc->counters, &from->counters);
+  mx_lock_release(&from->lock);
 }
 
 void mi_stats_reset(void) mi_attr_noexcept { mi_heap_stats_merge_to_subproc(NULL); }

@@ -49,9 +49,11 @@ void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from) {
 
 // Most counts of a heap that lived shortly are zero, and reading them is all that they cost.
 static void hand_over_count(mx_count_t* to, mx_count_t* from, bool with_current) {
-  if (mx_load_relaxed(&from->total) == 0 && mx_load_relaxed(&from->current) == 0) return;
-  if (!with_current) mx_store_relaxed(&from->current, (int64_t)0);
-  add_count(to, from);
+  const int64_t total = mx_load_relaxed(&from->total), current = mx_load_relaxed(&from->current);
+  if (total == 0 && current == 0) return;
+  mx_add_relaxed(&to->total, total);
+  raise_peak(to, mx_load_relaxed(&from->peak));
+  if (with_current && current != 0) raise_peak(to, mx_add_relaxed(&to->current, current) + current);
   mx_store_relaxed(&from->total, (int64_t)0);
   mx_store_relaxed(&from->peak, (int64_t)0);
   mx_store_relaxed(&from->current, (int64_t)0);
@@ -63,11 +65,16 @@ static void hand_over_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) 
   mx_store_relaxed(from, (int64_t)0);
 }
 
-void mx_counters_move(mx_counters_t* to, mx_counters_t* from, bool with_current) {
+void mx_counters_move(mx_counters_t* to, mx_counters_t* from, const uint64_t* bins,
+                      bool with_current) {
 #define HAND_OVER_COUNT(name) hand_over_count(&to->name, &from->name, with_current);
 #define HAND_OVER_COUNTER(name) hand_over_counter(&to->name, &from->name);
   MX_COUNTERS(HAND_OVER_COUNT, HAND_OVER_COUNTER)
-  for (size_t i = 0; i < MX_BIN_COUNT; i++) {
-    hand_over_count(&to->bin_pages[i], &from->bin_pages[i], with_current);
+  for (size_t i = 0; i < MX_BIN_WORDS; i++) {
+    for (uint64_t rest = (bins == NULL ? UINT64_MAX : bins[i]); rest != 0; rest &= rest - 1) {
+      const size_t bin = i * 64 + mx_bit_low(rest);
+      if (bin >= MX_BIN_COUNT) break;
+      hand_over_count(&to->bin_pages[bin], &from->bin_pages[bin], with_current);
+    }
   }
 }

@@ -16,6 +16,9 @@ typedef struct mx_count_s {
   mx_atomic(int64_t) current;
 } mx_count_t;
 
+// Words of a bitmap of bins.
+#define MX_BIN_WORDS ((MX_BIN_COUNT + 63) / 64)
+
 // X(name) for counts, Y(name) for counters.
 #define MX_COUNTERS(X, Y)                                                                       \
   X(pages) X(reserved) X(committed) X(page_committed) X(pages_abandoned) X(threads)             \
@@ -42,6 +45,15 @@ static inline void mx_count_add(mx_count_t* c, int64_t amount) {
   while (now > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, now)) {}
 }
 
+// As mx_count_add, where a lock keeps all others from changing the count.
+static inline void mx_count_add_locked(mx_count_t* c, int64_t amount) {
+  const int64_t now = mx_load_relaxed(&c->current) + amount;
+  mx_store_relaxed(&c->current, now);
+  if (amount <= 0) return;
+  mx_store_relaxed(&c->total, mx_load_relaxed(&c->total) + amount);
+  if (now > mx_load_relaxed(&c->peak)) mx_store_relaxed(&c->peak, now);
+}
+
 MX_BEGIN_DECLS
 // Adds all of `from` to `to`, for an owner that ends. Of the peaks the highest stays, or what is
 // there now if that is more: what is reported as a peak was certainly reached.
@@ -49,8 +61,10 @@ void mx_counters_add(mx_counters_t* to, mx_counters_t* from);
 // Moves what is past to `to`: `from` starts again with what is there now.
 void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from);
 // Adds all of `from` to `to` and leaves zeros, for an owner that ends while nobody else counts in
-// it; what is there now goes along, or is gone.
-void mx_counters_move(mx_counters_t* to, mx_counters_t* from, bool with_current);
+// it; what is there now goes along, or is gone. `bins`: a bit for each bin that was counted, or
+// NULL for all.
+void mx_counters_move(mx_counters_t* to, mx_counters_t* from, const uint64_t* bins,
+                      bool with_current);
 MX_END_DECLS
 
 mx_inline void mx_counter_add(mx_atomic(int64_t)* c, int64_t amount) { mx_add_relaxed(c, amount); }

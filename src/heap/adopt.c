@@ -20,7 +20,60 @@
 
 // ---- making and releasing ----------------------------------------------------------------------
 
+static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
+  if (mx_page_is_huge(page)) {
+    mx_count_add(&heap->counters.malloc_huge, change * (int64_t)page->block_size);
+    if (change > 0) mx_counter_add(&heap->counters.malloc_huge_count, change);
+  } else {
+    mx_count_add(&heap->counters.pages, change);
+    mx_count_add(&heap->counters.bin_pages[page->bin], change);
+  }
+}
+
+// The same for a first-class heap, whose lock is held.
+static void count_page_locked(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
+  if (mx_page_is_huge(page)) {
+    count_page(heap, page, change);
+    return;
+  }
+  mx_count_add_locked(&heap->counters.pages, change);
+  mx_count_add_locked(&heap->counters.bin_pages[page->bin], change);
+  heap->bins[page->bin / 64] |= (uint64_t)1 << (page->bin % 64);
+}
+
+static void put_in(mx_heap_t* heap, mx_page_t* page) {
+  page->heap_next = heap->pages;
+  page->heap_prev = NULL;
+  if (heap->pages != NULL) heap->pages->heap_prev = page;
+  heap->pages = page;
+  count_page_locked(heap, page, 1);
+}
+
+void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
+  if (mx_heap_is_main(heap)) {
+    count_page(heap, page, 1);
+    return;
+  }
+  mx_lock_acquire(&heap->lock);
+  put_in(heap, page);
+  mx_lock_release(&heap->lock);
+}
+
+// A page that the heap's record kept. Other threads may want one, too.
+static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
+  mx_lock_acquire(&heap->lock);
+  mx_page_t* const page = mx_heap_cache_take(heap, bin);
+  if (page != NULL) put_in(heap, page);
+  mx_lock_release(&heap->lock);
+  return page;
+}
+
+
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
+  if (heap->cached_count > 0) {
+    mx_page_t* const kept = reuse_kept(heap, bin);
+    if (kept != NULL) return kept;
+  }
   const size_t size = mx_bin_size(bin);
   const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, heap->numa_node};
   mx_slices_t slices;
@@ -52,29 +105,6 @@ void mx_page_release(mx_page_t* page) {
   mx_arenas_purge_tick(arenas);
 }
 
-static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
-  if (mx_page_is_huge(page)) {
-    mx_count_add(&heap->counters.malloc_huge, change * (int64_t)page->block_size);
-    if (change > 0) mx_counter_add(&heap->counters.malloc_huge_count, change);
-  } else {
-    mx_count_add(&heap->counters.pages, change);
-    mx_count_add(&heap->counters.bin_pages[page->bin], change);
-  }
-}
-
-void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
-  const bool has_list = !mx_heap_is_main(heap);
-  if (has_list) {
-    mx_lock_acquire(&heap->lock);
-    page->heap_next = heap->pages;
-    page->heap_prev = NULL;
-    if (heap->pages != NULL) heap->pages->heap_prev = page;
-    heap->pages = page;
-  }
-  count_page(heap, page, 1);
-  if (has_list) mx_lock_release(&heap->lock);
-}
-
 static void take_out(mx_heap_t* heap, mx_page_t* page) {
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;
@@ -94,7 +124,7 @@ mx_subproc_t* mx_heap_unlink_page(mx_page_t* page) {
     const bool is_right = (mx_page_heap(page) == heap);
     if (is_right) {
       take_out(heap, page);
-      count_page(heap, page, -1);
+      count_page_locked(heap, page, -1);
     }
     mx_lock_release(&heap->lock);
     if (is_right) return subproc;

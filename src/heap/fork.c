@@ -37,7 +37,6 @@ void mx_heap_before_fork(void) {
   mx_lock_acquire(&mx_subproc_list_lock);
   mx_thread_before_fork();
   mx_theap_lock_records();
-  mx_heap_lock_records();
   mx_os_pages_lock_records();
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_lock_acquire(&s->lock);
@@ -55,7 +54,6 @@ void mx_heap_after_fork_parent(void) {
     mx_lock_release(&s->lock);
   }
   mx_os_pages_unlock_records();
-  mx_heap_unlock_records();
   mx_theap_unlock_records();
   mx_thread_after_fork_parent();
   mx_lock_release(&mx_subproc_list_lock);
@@ -176,6 +174,8 @@ void mx_heap_after_fork(void) {
   mx_heap_after_fork_parent();
   mx_thread_after_fork();
   if (!has_vanished_threads()) return;
+  // Pages that records keep would look like pages of vanished threads.
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) mx_heap_release_cached(s);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) settle_arenas(&s->arenas);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);

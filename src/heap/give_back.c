@@ -6,6 +6,7 @@
 // arena's `freed_at` of its first slice, which nobody needs while that is in use.
 #include "../page/holes.h"
 #include "heap.h"
+#include "huge_cache.h"
 
 static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool* has_changed) {
   const uint32_t now = mx_holes_signature(page);
@@ -33,6 +34,8 @@ static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
 
 size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed) {
   size_t bytes = 0;
+  mx_heap_release_cached(subproc);
+  mx_huge_cache_flush(true);
   mx_arenas_t* const arenas = &subproc->arenas;
   for (size_t i = 0; i < mx_load_acquire(&arenas->count); i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);

@@ -24,6 +24,7 @@
 
 // ---- deleting ----------------------------------------------------------------------------------
 
+// Under both locks, as is the moving of the counters that follows from it.
 static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
   mx_lock_acquire(&main_heap->lock);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
@@ -31,6 +32,7 @@ static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
     mx_theap_link(main_heap, theap);
     mx_theap_tell_stale(theap);
   }
+  mx_counters_move(&main_heap->counters, &heap->counters, heap->bins, true);
   mx_lock_release(&main_heap->lock);
 }
 
@@ -57,7 +59,6 @@ void mx_heap_delete(mx_heap_t* heap) {
   mx_lock_acquire(&heap->lock);
   move_theaps(heap, main_heap);
   mx_page_t* next = move_pages(heap, main_heap);
-  mx_counters_move(&main_heap->counters, &heap->counters, true);
   mx_lock_release(&heap->lock);
   for (mx_page_t* page; (page = next) != NULL;) {
     next = page->next;
@@ -66,6 +67,7 @@ void mx_heap_delete(mx_heap_t* heap) {
     mx_page_collect(page);
     mx_page_abandon(page);
   }
+  mx_heap_cache_drop(heap);
   mx_heap_recycle(heap);
   mx_thread_absorb_stale();
 }
@@ -106,7 +108,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     theap->retained_slices = 0;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
-    mx_theap_tell_stale(theap);
+    if (theap->is_stale || !mx_thread_put_aside(theap)) mx_theap_tell_stale(theap);
     mx_lock_release(&theap->guard);
   }
 }
@@ -121,11 +123,12 @@ void mx_heap_destroy(mx_heap_t* heap) {
   mx_heap_drop_theaps(heap);
   mx_page_t* next = heap->pages;
   heap->pages = NULL;
-  mx_counters_move(&subproc->counters, &heap->counters, false);
+  mx_counters_move(&subproc->counters, &heap->counters, heap->bins, false);
   mx_lock_release(&heap->lock);
   for (mx_page_t* page; (page = next) != NULL;) {
     next = page->heap_next;
     mx_store_relaxed(&page->remote, MX_OWNED);
+    if (mx_heap_cache_put(heap, page)) continue;
     if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
     else drop_with_blocks(subproc, page);
   }

@@ -27,6 +27,13 @@ typedef struct mx_subproc_s mx_subproc_t;
 
 #define MX_HEAP_GONE UINT64_MAX
 
+// Pages that the record of a destroyed heap keeps, and about how many all of a sub-process' do.
+#define MX_HEAP_CACHED_MAX 16
+#define MX_HEAP_CACHED_ALL 32
+
+// Places of freed medium blocks that wait, in the builds that have a quarantine.
+#define MX_QUARANTINE_SLOTS (MX_QUARANTINE ? 16 : 1)
+
 struct mx_theap_s {
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   uintptr_t tid;                         // what this thread writes into page->owner
@@ -73,8 +80,11 @@ struct mx_heap_s {
   mx_atomic(size_t) listed;  // abandoned pages with free blocks; exact when nothing moves
   mx_arena_t* arena;       // allocate only here, or NULL
   int numa_node;           // preferred, or -1
+  uint32_t cached_count;
+  mx_page_t* cached[MX_HEAP_CACHED_MAX];  // pages for the next heap in this record
   int tag;
   bool allow_destroy;
+  uint64_t bins[MX_BIN_WORDS];  // bins that it ever had a page of, unless it is a main heap
   mx_atomic(uint64_t) id;  // unique, also among heaps that are gone; MX_HEAP_GONE for those
   mx_counters_t counters;
 };
@@ -82,6 +92,8 @@ struct mx_heap_s {
 struct mx_subproc_s {
   mx_lock_t lock;                              // of the lists below
   mx_heap_t* heaps;
+  mx_heap_t* free_heaps;                       // records to use again
+  mx_atomic(size_t) cached_pages;              // that those keep
   mx_subproc_t* next;                          // in the order of making; under the list's lock
   mx_page_t* os_pages;                         // huge pages outside the arenas
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
@@ -127,6 +139,8 @@ size_t mx_thread_owned_bytes(void);
 void mx_thread_reduce(size_t target);
 // This thread shall not take over what others leave, unless it needs memory.
 void mx_thread_set_pooled(void);
+// Makes a theap that is bound to no heap a spare one, if it is this thread's.
+bool mx_thread_put_aside(mx_theap_t* theap);
 // Puts aside this thread's theaps whose heaps others gave up.
 void mx_thread_absorb_stale(void);
 
@@ -151,6 +165,15 @@ mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, boo
 void mx_heap_init_main(mx_subproc_t* subproc);
 // Takes a heap off its sub-process' list, and its record back.
 void mx_heap_recycle(mx_heap_t* heap);
+// Gives back the pages that its records keep.
+void mx_heap_release_cached(mx_subproc_t* subproc);
+
+// ---- pages that such records keep (heap_cache.c) -----------------------------------------------
+// Keeps a page of a heap that is being destroyed; false when it must go.
+bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page);
+// A kept page of a bin, with all of it free, in no list; or NULL.
+mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin);
+void mx_heap_cache_drop(mx_heap_t* heap);
 
 // ---- giving heaps up (heap.c) ------------------------------------------------------------------
 // Gives a heap up; its blocks become the main heap's.
@@ -183,8 +206,6 @@ void mx_thread_after_fork_parent(void);
 void mx_thread_after_fork(void);
 void mx_theap_lock_records(void);
 void mx_theap_unlock_records(void);
-void mx_heap_lock_records(void);
-void mx_heap_unlock_records(void);
 void mx_os_pages_lock_records(void);
 void mx_os_pages_unlock_records(void);
 

@@ -1,35 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Owns the records of heaps: their pool, and the list of a sub-process' heaps.
 //
-// Records are recycled. Their slot stays, so that the tables of threads stay dense; so does their
-// sub-process until they serve another, since an outdated pointer may still lead here.
+// Records are recycled within their sub-process, since an outdated pointer may still lead there.
+// Their slot stays, so that the tables of threads stay dense.
 #include "../mem/vmem.h"
 #include "heap.h"
 
-static mx_lock_t heap_records_lock;
-static mx_heap_t* heap_records;
-static size_t heap_record_count;  // also the slots that were given out
+static mx_atomic(size_t) heap_slots;
 static mx_atomic(uint64_t) heap_ids;
 
-static mx_heap_t* heap_record(void) {
-  mx_lock_acquire(&heap_records_lock);
-  mx_heap_t* heap = heap_records;
-  if (heap != NULL) heap_records = heap->next;
-  mx_lock_release(&heap_records_lock);
-  if (heap != NULL) return heap;
-  heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
-  if (heap == NULL) return NULL;
-  mx_lock_acquire(&heap_records_lock);
-  heap->slot = ++heap_record_count;
-  mx_lock_release(&heap_records_lock);
-  return heap;
-}
-
-void mx_heap_lock_records(void) { mx_lock_acquire(&heap_records_lock); }
-
-void mx_heap_unlock_records(void) { mx_lock_release(&heap_records_lock); }
-
 static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
+  if (heap->slot == 0) heap->slot = mx_add_relaxed(&heap_slots, 1) + 1;
   heap->subproc = subproc;
   heap->theaps = NULL;
   heap->pages = NULL;
@@ -37,41 +18,70 @@ static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
   heap->numa_node = -1;
   heap->tag = 0;
   heap->allow_destroy = true;
+  for (size_t i = 0; i < MX_BIN_WORDS; i++) heap->bins[i] = 0;
   mx_store_relaxed(&heap->listed, (size_t)0);
   mx_store_relaxed(&heap->id, mx_add_relaxed(&heap_ids, 1));
 }
 
+// The sub-process' lock is held.
 static void heap_enter(mx_heap_t* heap) {
   mx_subproc_t* const subproc = heap->subproc;
-  mx_lock_acquire(&subproc->lock);
   heap->prev = NULL;
   heap->next = subproc->heaps;
   if (heap->next != NULL) heap->next->prev = heap;
   subproc->heaps = heap;
-  mx_count_add(&subproc->counters.heaps, 1);
+  mx_count_add_locked(&subproc->counters.heaps, 1);
+}
+
+// The main heap is part of its sub-process' record.
+void mx_heap_init_main(mx_subproc_t* subproc) {
+  heap_init(&subproc->main_heap, subproc);
+  mx_lock_acquire(&subproc->lock);
+  heap_enter(&subproc->main_heap);
   mx_lock_release(&subproc->lock);
 }
 
-// The main heap is part of its sub-process' record. Its slot is given out once.
-void mx_heap_init_main(mx_subproc_t* subproc) {
-  mx_heap_t* const heap = &subproc->main_heap;
-  if (heap->slot == 0) {
-    mx_lock_acquire(&heap_records_lock);
-    heap->slot = ++heap_record_count;
-    mx_lock_release(&heap_records_lock);
-  }
+// The sub-process' lock is held, as for the next one.
+static void put_record(mx_subproc_t* subproc, mx_heap_t* heap) {
+  heap->next = subproc->free_heaps;
+  subproc->free_heaps = heap;
+  const size_t kept = mx_load_relaxed(&subproc->cached_pages);
+  mx_store_relaxed(&subproc->cached_pages, kept + heap->cached_count);
+}
+
+static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
+  mx_heap_t* const heap = *at;
+  if (heap == NULL) return NULL;
+  *at = heap->next;
+  const size_t kept = mx_load_relaxed(&subproc->cached_pages);
+  mx_store_relaxed(&subproc->cached_pages, kept - heap->cached_count);
+  return heap;
+}
+
+static mx_heap_t* fresh_record(mx_subproc_t* subproc) {
+  mx_heap_t* const heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
+  if (heap == NULL) return NULL;
   heap_init(heap, subproc);
+  mx_lock_acquire(&subproc->lock);
   heap_enter(heap);
+  mx_lock_release(&subproc->lock);
+  return heap;
 }
 
 mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy) {
-  mx_heap_t* const heap = heap_record();
+  mx_lock_acquire(&subproc->lock);
+  mx_heap_t* heap = take_record(subproc, &subproc->free_heaps);
+  if (heap != NULL) {
+    heap_init(heap, subproc);
+    heap_enter(heap);
+  }
+  mx_lock_release(&subproc->lock);
+  if (heap == NULL) heap = fresh_record(subproc);
   if (heap == NULL) return NULL;
-  heap_init(heap, subproc);
+  if (arena != NULL) mx_heap_cache_drop(heap);
   heap->arena = arena;
   heap->tag = tag;
   heap->allow_destroy = allow_destroy;
-  heap_enter(heap);
   return heap;
 }
 
@@ -82,11 +92,28 @@ void mx_heap_recycle(mx_heap_t* heap) {
   if (heap->prev != NULL) heap->prev->next = heap->next;
   else subproc->heaps = heap->next;
   if (heap->next != NULL) heap->next->prev = heap->prev;
-  mx_count_add(&subproc->counters.heaps, -1);
+  mx_count_add_locked(&subproc->counters.heaps, -1);
+  if (!mx_heap_is_main(heap)) put_record(subproc, heap);
   mx_lock_release(&subproc->lock);
-  if (mx_heap_is_main(heap)) return;
-  mx_lock_acquire(&heap_records_lock);
-  heap->next = heap_records;
-  heap_records = heap;
-  mx_lock_release(&heap_records_lock);
+}
+
+// Takes a record with kept pages out of the pool.
+static mx_heap_t* take_with_cached(mx_subproc_t* subproc) {
+  mx_lock_acquire(&subproc->lock);
+  mx_heap_t** at = &subproc->free_heaps;
+  while (*at != NULL && (*at)->cached_count == 0) at = &(*at)->next;
+  mx_heap_t* const heap = take_record(subproc, at);
+  mx_lock_release(&subproc->lock);
+  return heap;
+}
+
+void mx_heap_release_cached(mx_subproc_t* subproc) {
+  while (mx_load_relaxed(&subproc->cached_pages) > 0) {
+    mx_heap_t* const heap = take_with_cached(subproc);
+    if (heap == NULL) return;
+    mx_heap_cache_drop(heap);
+    mx_lock_acquire(&subproc->lock);
+    put_record(subproc, heap);
+    mx_lock_release(&subproc->lock);
+  }
 }

@@ -52,6 +52,7 @@ static mx_heap_t* any_first_class_heap(mx_subproc_t* subproc) {
 
 static void drop_all(mx_subproc_t* subproc) {
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_destroy(heap);
+  mx_heap_release_cached(subproc);
   mx_heap_t* const main_heap = &subproc->main_heap;
   mx_heap_drop_theaps(main_heap);
   mx_lock_release(&main_heap->lock);
@@ -66,15 +67,15 @@ void mx_subproc_destroy(mx_subproc_t* subproc) {
   mx_counters_t* const past = &mx_subproc_main.counters;
   drop_all(subproc);
   mx_heap_recycle(&subproc->main_heap);
-  mx_counters_move(past, &subproc->main_heap.counters, false);
-  mx_counters_move(past, &subproc->counters, false);
+  mx_counters_move(past, &subproc->main_heap.counters, NULL, false);
+  mx_counters_move(past, &subproc->counters, NULL, false);
   subproc_recycle(subproc);
 }
 
 void mx_subproc_destroy_all(void) {
   while (mx_subproc_main.next != NULL) mx_subproc_destroy(mx_subproc_main.next);
   drop_all(&mx_subproc_main);
-  mx_counters_move(&mx_subproc_main.counters, &mx_subproc_main.main_heap.counters, false);
+  mx_counters_move(&mx_subproc_main.counters, &mx_subproc_main.main_heap.counters, NULL, false);
 }
 
 // ---- deleting ----------------------------------------------------------------------------------
@@ -128,12 +129,13 @@ static void hand_over_arenas(mx_subproc_t* from, mx_subproc_t* to) {
 void mx_subproc_delete(mx_subproc_t* subproc) {
   mx_subproc_t* const to = &mx_subproc_main;
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_delete(heap);
+  mx_heap_release_cached(subproc);
   hand_over_theaps(&subproc->main_heap, &to->main_heap);
   hand_over_os_pages(subproc, to);
   hand_over_arenas(subproc, to);
   mx_heap_recycle(&subproc->main_heap);
-  mx_counters_move(&to->main_heap.counters, &subproc->main_heap.counters, true);
-  mx_counters_move(&to->counters, &subproc->counters, true);
+  mx_counters_move(&to->main_heap.counters, &subproc->main_heap.counters, NULL, true);
+  mx_counters_move(&to->counters, &subproc->counters, NULL, true);
   subproc_recycle(subproc);
 }
 

@@ -14,6 +14,7 @@
 #include "../os/os.h"
 #include "../page/holes.h"
 #include "../mem/random.h"
+#include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
 #include "huge_cache.h"

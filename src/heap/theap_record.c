@@ -73,7 +73,7 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
   heap->theaps = theap;
   theap->subproc = heap->subproc;
-  mx_count_add(&heap->counters.theaps, 1);
+  mx_count_add_locked(&heap->counters.theaps, 1);
   mx_store_release(&theap->heap, heap);
 }
 
@@ -81,7 +81,7 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
   if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
   else heap->theaps = theap->next_in_heap;
   if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
-  mx_count_add(&heap->counters.theaps, -1);
+  mx_count_add_locked(&heap->counters.theaps, -1);
 }
 
 void mx_theap_tell_stale(mx_theap_t* theap) {

@@ -97,6 +97,13 @@ static void leave_heap(mx_theap_t* theap) {
   mx_lock_release(&theap->guard);
 }
 
+static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
+  if (mx_tls_theap == theap) mx_tls_theap = first;
+  if (mx_tls_last == theap) mx_tls_last = first;
+  theap->next_in_heap = first->spares;
+  first->spares = theap;
+}
+
 static void absorb_stale(mx_theap_t* first) {
   if (mx_load_relaxed(&first->stale) == NULL) return;
   mx_theap_t* next = mx_exchange_acq_rel(&first->stale, (mx_theap_t*)NULL);
@@ -104,12 +111,15 @@ static void absorb_stale(mx_theap_t* first) {
     next = theap->next_stale;
     if (theap != first) leave_heap(theap);
     theap->is_stale = false;  // only now: nobody else reaches an unbound theap
-    if (theap == first) continue;
-    if (mx_tls_theap == theap) mx_tls_theap = first;
-    if (mx_tls_last == theap) mx_tls_last = first;
-    theap->next_in_heap = first->spares;
-    first->spares = theap;
+    if (theap != first) put_aside(first, theap);
   }
+}
+
+bool mx_thread_put_aside(mx_theap_t* theap) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  if (theap->first != first || theap == first) return false;
+  put_aside(first, theap);
+  return true;
 }
 
 void mx_thread_absorb_stale(void) {
@@ -271,6 +281,7 @@ bool mx_thread_join(mx_subproc_t* subproc) {
 
 void mx_thread_collect(bool force) {
   mx_theap_t* const first = mx_tls_theap->first;
+  if (force) mx_heap_release_cached(mx_thread_subproc());
   if (first == NULL) return;
   absorb_stale(first);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {

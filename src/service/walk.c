@@ -28,7 +28,8 @@ mx_page_t* mx_walk_page_of(const void* p) {
   if (p == NULL || mx_pagemap_is_none(page)) return NULL;
   // In a window of the page map an address from elsewhere may meet a record of ours.
   if ((size_t)((const uint8_t*)p - page->start) >= mx_page_size(page)) return NULL;
-  return page;
+  // A page that is kept for the next heap belongs to none.
+  return mx_load_relaxed(&mx_page_heap(page)->id) == MX_HEAP_GONE ? NULL : page;
 }
 
 // ---- free blocks -------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Owns the pages that a heap which was destroyed keeps in its record for the next one: programs
+// that make a heap, fill it a little and destroy it do so again and again, and to pass a page
+// through the arena each time costs more than all the rest.
+//
+// Such a page stays mapped and owned, with no list and no counter that knows it. A record keeps a
+// few pages of one slice, all records that wait to be used again about MX_HEAP_CACHED_ALL. Collecting with force, making
+// holes, fork and the end of a sub-process give them back. Builds that keep track of each block
+// keep none, as there a page must begin anew.
+#include "../page/freelist.h"
+#include "../page/holes.h"
+#include "heap.h"
+
+#define CACHES_PAGES (MX_HOLES && !MX_PADDING && !MX_RANDOM_ORDER)
+
+// Carved blocks that are linked at once when a page is used again. The others are carved anew.
+#define RELINK_MAX 128
+
+static bool is_cacheable(const mx_heap_t* heap, mx_page_t* page) {
+  return CACHES_PAGES && heap->cached_count < MX_HEAP_CACHED_MAX && page->slice_count == 1 &&
+         heap->arena == NULL && heap->numa_node < 0 && !mx_page_has_holes(page) &&
+         mx_load_relaxed(&heap->subproc->cached_pages) < MX_HEAP_CACHED_ALL && mx_page_hold(page);
+}
+
+bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
+  if (mx_page_is_huge(page) || !is_cacheable(heap, page)) return false;
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  page->theap = NULL;
+  page->free = NULL;
+  page->used = 0;
+  page->retired = 0;
+  page->is_listed = 0;
+  heap->cached[heap->cached_count++] = page;
+  return true;
+}
+
+static void relink(mx_page_t* page) {
+  const size_t count = mx_min(page->capacity, RELINK_MAX), size = page->block_size;
+  uint8_t* p = page->start;
+  mx_block_t* next = NULL;
+  for (size_t i = count; i-- > 0;) {
+    next = (mx_block_t*)(void*)(p + i * size);
+    mx_block_set_next(page, next, i + 1 < count ? (mx_block_t*)(void*)(p + (i + 1) * size) : NULL);
+  }
+  page->free = next;
+  page->capacity = (uint32_t)count;
+}
+
+mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {
+  for (size_t i = heap->cached_count; i-- > 0;) {
+    mx_page_t* const page = heap->cached[i];
+    if (page->bin != bin) continue;
+    heap->cached[i] = heap->cached[--heap->cached_count];
+    relink(page);
+    return page;
+  }
+  return NULL;
+}
+
+void mx_heap_cache_drop(mx_heap_t* heap) {
+  mx_arenas_t* const arenas = &heap->subproc->arenas;
+  while (heap->cached_count > 0) mx_page_drop(arenas, heap->cached[--heap->cached_count]);
+}
