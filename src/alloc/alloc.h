@@ -27,7 +27,8 @@ void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap);
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero);
 // Grows or shrinks p, in place where it can; p is kept on failure. `zero`: what lies beyond the
 // old usable size reads as zero. `align` 0: none wanted.
-void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset, bool zero);
+void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
+                    bool zero);
 // The start of the block that p stands for, NULL when it is none of ours.
 void* mx_block_of(const void* p);
 // Usable bytes of a block, 0 when p is none of ours.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Owns reallocation and aligned allocation.
 //
-// No block is over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a block
-// size that is a multiple of the alignment makes every block aligned (see sizeclass.h). Only an
-// alignment at an offset takes a larger block, and the result lies inside it.
+// No block is over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a
+// block size that is a multiple of the alignment makes every block aligned (see sizeclass.h). Only
+// an alignment at an offset takes a larger block, and the result lies inside it.
 #include <string.h>
 
 #include "../base/hooks.h"

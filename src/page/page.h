@@ -24,9 +24,9 @@
 // the thread's first free into it takes the slow path, which brings the page back.
 //
 // A user of an alignment at an offset has a pointer into the block, not to its start. A page that
-// handed out such a pointer is `shifted` as long as it has live blocks, and its owner tagged, so that
-// every free into it takes the slow path, which finds the block's start. In all other pages a pointer
-// into a block is an error.
+// handed out such a pointer is `shifted` as long as it has live blocks, and its owner tagged, so
+// that every free into it takes the slow path, which finds the block's start. In all other pages a
+// pointer into a block is an error.
 //
 // A huge page holds one block and is nobody's: any thread frees it whole, whoever takes the mark
 // from its `owner`. Such a page, and a record that serves no page, has its owned bit set, so that

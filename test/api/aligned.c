@@ -40,8 +40,8 @@ static void test_refusals(void) {
     EXPECT_ERRNO(mi_realloc_aligned(NULL, 100, wrong[i]), EINVAL);
     EXPECT_ERRNO(mi_rezalloc_aligned_at(NULL, 100, wrong[i], 8), EINVAL);
   }
-  static const size_t huge[] = {(size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX, SIZE_MAX, SIZE_MAX - 8,
-                                SIZE_MAX - 4096};
+  static const size_t huge[] = {(size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX, SIZE_MAX,
+                                SIZE_MAX - 8, SIZE_MAX - 4096};
   for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
     for (size_t align = 1; align <= 65536; align *= 16) {
       EXPECT_ERRNO(mi_malloc_aligned(huge[i], align), ENOMEM);
@@ -97,7 +97,8 @@ static void test_offsets(void) {
   dirty_the_heap();
   for (size_t i = 0; i < OFFSETS; i++) {
     for (size_t align = 1; align <= 65536; align *= 2) {
-      for (size_t s = 0; s < SIZES; s += (align > 4096 ? 5 : 1)) use_at(sizes[s], align, offsets[i]);
+      const size_t step = (align > 4096 ? 5 : 1);
+      for (size_t s = 0; s < SIZES; s += step) use_at(sizes[s], align, offsets[i]);
     }
   }
   // Multiples of the alignment are no offset at all.
