@@ -165,9 +165,11 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
   const long delay = purge_delay();
   const intptr_t waiting = mx_load_relaxed(&arenas->waiting);
   if (delay < 0 || waiting <= 0) return;
-  if (mx_load_relaxed(&mx_arenas_on_waiting) == NULL || delay == 0) {
+  const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
+  const bool is_short = (limit != 0 && !mx_memory_limit_room(limit - limit / 8, 0));
+  if (is_short || delay == 0 || mx_load_relaxed(&mx_arenas_on_waiting) == NULL) {
     intptr_t most = waiting;
-    if (delay > 0) {
+    if (delay > 0 && !is_short) {
       most -= mx_arenas_may_wait(arenas);
     }
     if (delay == 0 || most >= TRIM_BATCH) {

@@ -231,6 +231,10 @@ uint32_t mx_holes_signature(const mx_page_t* page) {
 
 // ---- filling -----------------------------------------------------------------------------------
 
+static mx_atomic(size_t) filled;
+
+size_t mx_holes_take_filled(void) { return mx_exchange_relaxed(&filled, (size_t)0); }
+
 // The first OS page of a range that is not present (or is, as asked); `end` when there is none.
 static uint8_t* find_os_page(const mx_page_t* page, uint8_t* p, const uint8_t* end, bool present) {
   while (p < end && is_present(page, p, mx_facts.os_page) != present) p += mx_facts.os_page;
@@ -254,6 +258,7 @@ bool mx_holes_carve(mx_page_t* page) {
     const uint8_t* const most = from + mx_max(FILL_MAX, (size_t)(block_end - from));
     uint8_t* const to = find_os_page(page, from, most < end ? most : end, true);
     mx_arena_touch(page->arena, from, (size_t)(to - from));
+    mx_add_relaxed(&filled, (size_t)(to - from));
     for (; i < page->capacity && page->start + i * size < to; i++) {
       mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * size);
       if (!is_present(page, (uint8_t*)block, size)) continue;

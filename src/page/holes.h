@@ -36,6 +36,8 @@ MX_BEGIN_DECLS
 mx_holes_t mx_holes_make(mx_page_t* page);
 // Brings some blocks back from holes. False: there are none. For mx_page_extend.
 bool mx_holes_carve(mx_page_t* page);
+// How many bytes of holes were filled since the last call: giving those back did not pay.
+size_t mx_holes_take_filled(void);
 // A number that changes when blocks of the page are used: a page at rest with the same number
 // again was idle.
 uint32_t mx_holes_signature(const mx_page_t* page);

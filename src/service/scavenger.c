@@ -14,14 +14,18 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../page/holes.h"
 
 // Slices in use from which on the thread is worth its stack.
 #define WORTH_A_THREAD 32
 
 // Between two looks at pages, in ms. A round takes at most this part of the time.
-#define ROUND_MSECS_MIN 50
+#define ROUND_MSECS_MIN 250
 #define ROUND_MSECS_MAX 500
 #define ROUND_SHARE 100
+
+// Where holes are filled again, pages must lie idle for longer, up to so many rounds.
+#define PATIENCE_MAX 64
 
 enum { ABSENT, STARTING, RUNNING, STOPPING };
 
@@ -84,19 +88,37 @@ static void sleep_until_woken(void) {
   }
 }
 
+// How many times the round is the pause before the next one. *made: bytes of holes that are still
+// of interest.
+static uint64_t patience_after(uint64_t patience, size_t* made, size_t bytes) {
+  const size_t filled = mx_holes_take_filled();
+  *made += bytes;
+  if (filled > *made / 16) {
+    if (patience < PATIENCE_MAX) patience *= 2;
+  } else if (filled == 0 && patience > 1) {
+    patience /= 2;
+  }
+  *made = *made / 2 + *made / 4;
+  return patience;
+}
+
 static void run(void) {
-  uint64_t next_round = 0;
+  uint64_t next_round = 0, patience = 1;
+  size_t made = 0;
   while (mx_load_acquire(&state) == RUNNING) {
     const uint64_t start = mx_os_clock_msecs();
     const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
     const round_t round = work(with_holes);
     mx_limits_tick();
     const uint64_t now = mx_os_clock_msecs();
-    if (with_holes) next_round = now + round_msecs(now - start);
+    if (with_holes) {
+      patience = patience_after(patience, &made, round.bytes);
+      next_round = now + round_msecs(now - start) * patience;
+    }
     const bool is_quiet = (with_holes || mx_option(purge_holes) == 0) && !round.has_changed;
     if (is_quiet && round.bytes == 0 && round.next == 0) {
       sleep_until_woken();
-      next_round = mx_os_clock_msecs() + round_msecs(0);
+      next_round = mx_os_clock_msecs() + round_msecs(0) * patience;
       continue;
     }
     uint64_t until = (is_quiet && round.bytes == 0 ? UINT64_MAX : next_round);

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the library keeps and gives back, seen from outside: by the system's numbers.
+
+  memory_test.py PATTERNS [NAME...]     PATTERNS is the program of patterns.c; the library's path is
+                                        in MI_LIB. Without a name all tests run.
+
+Each test runs PATTERNS on the preloaded library and compares what it printed with a bound; those
+that say so run it on the system's malloc as well. Exit status 0, 1 (a bound is exceeded), 77
+(nothing could be measured).
+"""
+
+import os
+import subprocess
+import sys
+
+LIB = os.environ.get("MI_LIB", "")
+PATTERNS = ""
+
+
+def run(*arguments, preload=True, **options):
+    """What PATTERNS printed, as numbers by key; options are MIMALLOC_ variables."""
+    env = {k: v for k, v in os.environ.items() if not k.upper().startswith("MIMALLOC_")}
+    env.update({"MIMALLOC_" + k.upper(): str(v) for k, v in options.items()})
+    if preload:
+        env["LD_PRELOAD"] = LIB
+    done = subprocess.run([PATTERNS, *map(str, arguments)], env=env, capture_output=True,
+                          text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments} ended with {done.returncode}: {done.stderr.strip()}")
+    result = {"stderr": done.stderr}
+    for line in done.stdout.splitlines():
+        key, separator, value = line.partition("=")
+        if separator:
+            result[key] = float(value)
+    return result
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+    print("    " + text)
+
+
+def returned(r, after):
+    return 100 * (r["peak"] - r[after]) / (r["peak"] - r["start"])
+
+
+# ---- giving back -------------------------------------------------------------------------------
+
+def test_all_freed_background():
+    r = run("free", 0, 0, 3, background_purge=1)
+    share = returned(r, "idle")
+    expect(share >= 95, f"{share:.1f} % of 280 MB returned after 3 s without a call")
+
+
+def test_all_freed_no_thread():
+    r = run("free", 0, 0, 0)
+    share = returned(r, "freed")
+    expect(share >= 90, f"{share:.1f} % returned by the frees themselves, without a thread")
+
+
+def test_purge_off_returns_nothing():
+    r = run("free", 0, 0, 0, purge_delay=-1)
+    share = returned(r, "freed")
+    expect(share < 10, f"{share:.1f} % returned with purge_delay=-1: the test can fail")
+
+
+def test_survivors_collect():
+    r = run("free", 20, 1, 0)
+    expect(r["freed"] <= 80_000_000 / 1024, f"{r['freed']:.0f} KiB kept with 1 in 20 alive")
+
+
+def test_survivors_background():
+    r = run("free", 20, 0, 3, background_purge=1)
+    expect(r["freed"] > 200_000, f"{r['freed']:.0f} KiB right after the frees")
+    expect(r["idle"] <= 80_000_000 / 1024, f"{r['idle']:.0f} KiB after 3 s without a call")
+
+
+def test_survivors_without_holes():
+    r = run("free", 20, 1, 0, purge_holes=0)
+    expect(r["freed"] > 150_000, f"{r['freed']:.0f} KiB kept with purge_holes=0")
+
+
+def test_idle_threads():
+    r = run("threads", 8, background_purge=1)
+    share = 100 * (r["peak"] - r["idle"]) / r["peak"]
+    expect(share >= 60, f"{share:.1f} % returned of what 8 sleeping threads own")
+
+
+# ---- steady loads ------------------------------------------------------------------------------
+
+def test_steady_faults():
+    off = run("steady", 4, purge_delay=-1)["faults"]
+    on = run("steady", 4)["faults"]
+    behind = run("steady", 4, background_purge=1)["faults"]
+    short = run("steady", 4, background_purge=1, purge_delay=100)["faults"]
+    expect(on <= off * 1.05, f"steady load: {on:.0f} faults, {off:.0f} with purging off")
+    expect(behind <= off * 1.05, f"the same with the thread: {behind:.0f}")
+    expect(short <= off * 1.10, f"and a delay of 100 ms, a fortieth of the run: {short:.0f}")
+
+
+def test_cycles_learn():
+    off = run("cycles", 12, 64, purge_delay=-1)
+    on = run("cycles", 12, 64)
+    most = off["rest"] + 0.05 * 10 * on["first"]
+    expect(on["rest"] <= most, f"10 cycles of 64 MiB: {on['rest']:.0f} faults after the second, "
+                               f"{off['rest']:.0f} with purging off ({on['first']:.0f} at first)")
+
+
+def test_huge_loop():
+    r = run("huge", 10000, 8)
+    expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")
+    expect(r["faults"] <= 100, f"{r['faults']:.0f} page faults, {r['ns']:.0f} ns a turn")
+
+
+def test_growth_is_linear():
+    r = run("grow", 512)
+    for _ in range(2):
+        again = run("grow", 512)
+        if again["ms"] < r["ms"]:
+            r = again
+    system = min(run("grow", 512, preload=False)["ms"] for _ in range(3))
+    expect(r["ms"] <= 2 * system + 50, f"512 MiB by 1 MiB steps in {r['ms']:.0f} ms, "
+                                       f"{system:.0f} ms with the system's malloc")
+
+
+# ---- statistics --------------------------------------------------------------------------------
+
+def test_committed_is_true():
+    r = run("committed")
+    expect(r["samples"] >= 20, f"{r['samples']:.0f} comparisons with smaps")
+    expect(r["worst_percent"] <= 2, f"committed is {r['worst_percent']:.2f} % off at worst")
+
+
+# ---- limits ------------------------------------------------------------------------------------
+
+def test_limit_hard():
+    r = run("limit", 200, memory_limit="64MiB", memory_limit_hard=1)
+    expect(50 <= r["got_mib"] <= 64, f"{r['got_mib']:.0f} MiB got below a hard limit of 64 MiB")
+    expect(r["errno"] == 12, "then errno is ENOMEM")
+    expect(r["again"] == r["wanted"], f"{r['again']:.0f} of {r['wanted']:.0f} small blocks fit into "
+                                      "what is free between the large ones")
+
+
+def test_limit_soft():
+    r = run("limit", 200, memory_limit="64MiB")
+    expect(r["got_mib"] == 200, "a soft limit lets all pass")
+
+
+def test_limit_soft_purges():
+    free = run("free", 0, 0, 0, background_purge=1)
+    limited = run("free", 0, 0, 0, background_purge=1, memory_limit="100MiB")
+    expect(returned(free, "freed") < 10 and returned(limited, "freed") >= 50,
+           f"near a limit frees purge: {returned(limited, 'freed'):.0f} % returned at once, "
+           f"{returned(free, 'freed'):.0f} % without a limit")
+
+
+def test_limit_impossible():
+    r = run("free", 0, 0, 0, memory_limit="3KiB", verbose=1)
+    expect("memory_limit" in r["stderr"], "a limit that no program can keep is warned of by name")
+
+
+def test_cgroup_limit():
+    root = "/sys/fs/cgroup/memory"
+    group = f"{root}/mimalloc-test-{os.getpid()}"
+    try:
+        os.mkdir(group)
+        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as f:
+            f.write(str(100 << 20))
+    except OSError as error:
+        print(f"    skipped: no control group can be made ({error.strerror})")
+        return
+    script = f'echo $$ > {group}/cgroup.procs && exec "$0" limit 400'
+    env = dict(os.environ, LD_PRELOAD=LIB, MIMALLOC_CGROUP_LIMIT="1", MIMALLOC_MEMORY_LIMIT_HARD="1")
+    try:
+        done = subprocess.run(["sh", "-c", script, PATTERNS], env=env, capture_output=True,
+                              text=True, timeout=60, check=False)
+    finally:
+        os.rmdir(group)
+    expect(done.returncode == 0, f"in a group of 100 MiB the program ends by itself "
+                                 f"({done.returncode}) {done.stderr.strip()}")
+    got = int(done.stdout.partition("got_mib=")[2].split()[0])
+    expect(60 <= got <= 100, f"and gets {got} MiB")
+
+
+def main():
+    global PATTERNS
+    if len(sys.argv) < 2 or not os.path.exists(LIB):
+        print("memory_test.py PATTERNS [NAME...], with MI_LIB", file=sys.stderr)
+        return 77
+    PATTERNS = os.path.abspath(sys.argv[1])
+    tests = {k[5:]: v for k, v in globals().items() if k.startswith("test_")}
+    failed = []
+    for name in sys.argv[2:] or tests:
+        print(name)
+        try:
+            tests[name]()
+        except AssertionError as error:
+            print(f"    FAILED: {error}")
+            failed.append(name)
+    print(f"{len(failed)} failed" + (": " + ", ".join(failed) if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
