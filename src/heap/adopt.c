@@ -147,12 +147,20 @@ static void unlist(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t 
   mx_count_add(&subproc->main_heap.counters.pages_abandoned, -1);
 }
 
+// Under the lock the heap cannot be given up: a record that serves another heap by now, or will do,
+// keeps its own count.
+static void count_listed(mx_heap_t* heap, const mx_page_t* page, size_t change) {
+  mx_lock_acquire(&heap->lock);
+  if (mx_page_heap(page) == heap) mx_add_relaxed(&heap->listed, change);
+  mx_lock_release(&heap->lock);
+}
+
 void mx_page_own_again(mx_page_t* page) {
   if (page->is_listed == 0) return;
   page->is_listed = 0;
   mx_heap_t* const heap = mx_page_heap(page);
   if (mx_heap_is_main(heap)) unlist(heap->subproc, page->arena, page->bin, page->slice_index);
-  else mx_add_relaxed(&heap->listed, (size_t)-1);
+  else count_listed(heap, page, (size_t)-1);
 }
 
 // ---- abandoning --------------------------------------------------------------------------------
@@ -183,16 +191,19 @@ static bool disown_listed(mx_page_t* page) {
   const size_t bin = page->bin, index = page->slice_index;
   const bool lists = mx_page_has_free(page);
   page->is_listed = lists;
+  if (lists && !is_main) count_listed(heap, page, 1);
   if (!mx_remote_disown(page)) {
-    page->is_listed = 0;
+    if (is_main) page->is_listed = 0;
+    else mx_page_own_again(page);
     return false;
   }
   if (is_main) {
     if (lists) list(subproc, arena, bin, index);
     return true;
   }
-  if (lists) mx_add_relaxed(&heap->listed, 1);
-  return !was_moved(page, heap);
+  if (!was_moved(page, heap)) return true;
+  mx_page_own_again(page);
+  return false;
 }
 
 void mx_page_abandon(mx_page_t* page) {
@@ -235,10 +246,12 @@ static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
   for (mx_page_t* p = heap->pages; p != NULL && found == NULL && tries > 0; p = p->heap_next) {
     tries--;
     if (p->bin != bin || !mx_remote_try_claim(p)) continue;
-    mx_page_collect(p);
     // Only disowned while the lock is held: releasing it would take the lock again.
-    if (mx_page_has_free(p)) found = p;
-    else while (!mx_remote_disown(p)) mx_page_collect(p);
+    for (bool leaves = false; !leaves && found == NULL;) {
+      mx_page_collect(p);
+      if (mx_page_has_free(p)) found = p;
+      else leaves = mx_remote_disown(p);
+    }
   }
   mx_lock_release(&heap->lock);
   if (found != NULL) mx_page_own_again(found);

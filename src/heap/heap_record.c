@@ -10,8 +10,11 @@ static mx_atomic(size_t) heap_slots;
 static mx_atomic(uint64_t) heap_ids;
 
 static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
-  if (heap->slot == 0) heap->slot = mx_add_relaxed(&heap_slots, 1) + 1;
-  heap->subproc = subproc;
+  if (heap->slot == 0) {
+    // Both for good: who has an outdated pointer to the record may read them at any time.
+    heap->slot = mx_add_relaxed(&heap_slots, 1) + 1;
+    heap->subproc = subproc;
+  }
   heap->theaps = NULL;
   heap->pages = NULL;
   heap->arena = NULL;

@@ -56,6 +56,11 @@ static void abandoned(void) {
 }
 
 static void deletes(void) { mx_heap_delete(heap); }
+static mx_heap_t* heir;  // has the deleted heap's record
+static void deletes_and_makes(void) {
+  mx_heap_delete(heap);
+  heir = mx_heap_create(&mx_subproc_main, NULL, 0, true);
+}
 static void destroys(void) {
   for (size_t i = 0; i < 8; i++) block[i] = NULL;
   mx_heap_destroy(heap);
@@ -84,6 +89,14 @@ static void audit(void) {
   world_audit(block, owner, 8);
 }
 
+// Nothing that was still under way for the deleted heap may count for the one with its record.
+static void audit_heir(void) {
+  ex_check(heir != NULL);
+  ex_check(mx_load_relaxed(&heir->listed) == 0);
+  mx_heap_delete(heir);
+  world_audit(block, owner, 8);
+}
+
 // The heap lives on: nothing of it may be lost either.
 static void audit_living(void) {
   for (size_t i = 0; i < 8; i++) {
@@ -104,6 +117,7 @@ const ex_scenario_t ex_heap_scenarios[] = {
     {"heap-delete-last", one_user, {NULL, deletes, frees_0_1_2}, audit, 3, 2},
     {"heap-delete-2", two_users, {ends, collects, deletes}, audit, 2, 1},
     {"heap-abandoned", abandoned, {frees_0_1_2, deletes, allocs_elsewhere}, audit, 2, 1},
+    {"heap-record", abandoned, {frees_0, deletes_and_makes, NULL}, audit_heir, 2, 1},
     {"heap-destroy", two_users, {ends, collects, destroys}, audit, 2, 1},
     {"heap-reclaim", abandoned, {frees_0_1_2, allocs, allocs_elsewhere}, audit_living, 2, 1},
     {NULL, NULL, {NULL, NULL, NULL}, NULL, 0, 0},
