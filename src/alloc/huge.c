@@ -30,9 +30,10 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
 // A block of which no byte is in use yet. *is_zero: it reads as zero.
 static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool* is_zero) {
   mx_slices_t slices;
+  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
   mx_page_t* page =
-      mx_huge_page_alloc(heap, mx_div_up(bytes, MX_SLICE_SIZE), align_slices, &slices);
+      mx_huge_page_alloc(heap, mx_div_up(bytes + guard, MX_SLICE_SIZE), align_slices, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);

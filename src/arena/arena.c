@@ -5,12 +5,16 @@
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../mem/random.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 
 // Arenas grow: each time this many exist, the next ones are twice as large.
 #define ARENAS_PER_DOUBLING 8
 #define ARENA_DOUBLINGS_MAX 10
+
+// The first page of an arena lies in one of this many slices, where addresses are random.
+#define RANDOM_START ((size_t)512)
 
 // ---- presence ----------------------------------------------------------------------------------
 
@@ -105,7 +109,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   if (config->size < lost + MX_SLICE_SIZE) return NULL;
   const size_t slices = (config->size - lost) / MX_SLICE_SIZE;
   const size_t meta_size = meta_bytes(slices);
-  void* meta = mx_vmem_map(meta_size, mx_facts.os_page, true);
+  void* meta = mx_vmem_map_meta(meta_size);
   if (meta == NULL) return NULL;
   mx_arena_t* arena = layout_meta(meta, slices);
   arena->start = start;
@@ -118,6 +122,9 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   arena->is_exclusive = config->is_exclusive;
   arena->is_pinned = config->is_pinned;
   mx_store_relaxed(&arena->free_slices, slices);
+  if (MX_RANDOM_ADDRESS) {
+    mx_store_relaxed(&arena->low_hint, (size_t)(mx_random64() % mx_min(slices, RANDOM_START)));
+  }
   mx_bits_set(arena->free, 0, slices);
   if (config->is_committed) mx_bits_set(arena->committed, 0, slices);
   if (!config->is_zero) {
@@ -125,7 +132,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
     mx_arena_touch(arena, start, slices * MX_SLICE_SIZE);
   }
   if (!publish(arenas, arena)) {
-    mx_vmem_unmap(meta, meta_size, 0);
+    mx_vmem_unmap_meta(meta, meta_size);
     return NULL;
   }
   mx_counter_add(&mx_process_counters.arena_count, 1);

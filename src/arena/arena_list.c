@@ -32,6 +32,6 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     mx_arena_untouch(arena, arena->start, arena->slices * MX_SLICE_SIZE);
     mx_pagemap_set(arena->start, arena->slices, NULL);
     if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
-    mx_vmem_unmap(arena, arena->meta_size, 0);
+    mx_vmem_unmap_meta(arena, arena->meta_size);
   }
 }

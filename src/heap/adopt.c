@@ -94,6 +94,7 @@ void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
   while (!mx_page_hold(page)) mx_os_yield();
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
+  if (MX_GUARD_PAGES) mx_page_set_guard(page, false);
   mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);
 }
 

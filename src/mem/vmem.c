@@ -6,6 +6,7 @@
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "random.h"
 
 mx_counters_t mx_process_counters;
 mx_memory_limit_t mx_memory_limit;
@@ -14,6 +15,18 @@ bool mx_memory_limit_room(size_t limit, size_t bytes) {
   const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
   const size_t committed = (now > 0 ? (size_t)now : 0);
   return committed <= limit && bytes <= limit - committed;
+}
+
+// ---- addresses ---------------------------------------------------------------------------------
+
+// Where large mappings go that must not be foretold: anywhere in the middle of the address space,
+// not beside libraries and each other, as the OS would have it. A hint.
+#define RANDOM_FROM ((uint64_t)1 << 41)
+#define RANDOM_ROOM ((uint64_t)1 << 45)
+
+static void* address_for(size_t size) {
+  if (!MX_RANDOM_ADDRESS || !MX_64BIT || mx_facts.va_bits < 47 || size < 4 * MX_MIB) return NULL;
+  return (void*)(uintptr_t)(RANDOM_FROM + mx_random64() % RANDOM_ROOM / MX_MIB * MX_MIB);
 }
 
 // ---- the first reservation ---------------------------------------------------------------------
@@ -35,7 +48,7 @@ static struct {
 
 void mx_vmem_reserve_first(size_t table, size_t arena) {
   const size_t size = table + FIRST_META + arena + MX_SLICE_SIZE;
-  uint8_t* p = (uint8_t*)mx_os_map(NULL, size, false);
+  uint8_t* p = (uint8_t*)mx_os_map(address_for(size), size, false);
   if (p == NULL) return;
   // Large pages would make the few touched entries of the page map cost megabytes.
   mx_os_advise_large(p, size, false);
@@ -79,7 +92,7 @@ void* mx_vmem_map(size_t size, size_t align, bool commit) {
     return early;
   }
   mx_counter_add(&c->mmap_calls, 1);
-  uint8_t* p = (uint8_t*)mx_os_map(NULL, size, commit);
+  uint8_t* p = (uint8_t*)mx_os_map(address_for(size), size, commit);
   if (p != NULL && !mx_is_aligned(p, align)) {
     // Once more with room to cut an aligned range out of.
     mx_os_unmap(p, size);
@@ -103,6 +116,21 @@ void mx_vmem_unmap(void* p, size_t size, size_t committed) {
   mx_os_unmap(p, size);
   mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
   mx_count_add(&mx_process_counters.committed, -(int64_t)committed);
+}
+
+static size_t guard_size(void) { return MX_GUARD_METADATA ? mx_facts.os_page : 0; }
+
+void* mx_vmem_map_meta(size_t size) {
+  const size_t guard = guard_size();
+  uint8_t* const p = (uint8_t*)mx_vmem_map(size + 2 * guard, mx_facts.os_page, true);
+  if (p == NULL || guard == 0) return p;
+  mx_os_guard(p, guard, true);
+  mx_os_guard(p + guard + size, guard, true);
+  return p + guard;
+}
+
+void mx_vmem_unmap_meta(void* p, size_t size) {
+  mx_vmem_unmap((uint8_t*)p - guard_size(), size + 2 * guard_size(), 0);
 }
 
 bool mx_vmem_commit(void* p, size_t size) {
@@ -163,7 +191,7 @@ void* mx_meta_alloc(size_t size) {
   if (p != NULL) return p;
   // The call to the OS is made without the lock; two threads may both bring a chunk.
   const size_t chunk = mx_max(META_CHUNK, mx_align_up(size, mx_facts.os_page));
-  uint8_t* fresh = (uint8_t*)mx_vmem_map(chunk, mx_facts.os_page, true);
+  uint8_t* fresh = (uint8_t*)mx_vmem_map_meta(chunk);
   if (fresh == NULL) return NULL;
   mx_count_add(&mx_process_counters.metadata, (int64_t)chunk);
   mx_count_add(&mx_process_counters.committed, (int64_t)chunk);

@@ -32,6 +32,9 @@ bool mx_memory_limit_room(size_t limit, size_t bytes);
 // address space that merely could be touched.
 void* mx_vmem_map(size_t size, size_t align, bool commit);
 void mx_vmem_unmap(void* p, size_t size, size_t committed);
+// As map and unmap, for metadata: between guards in the builds that have them.
+void* mx_vmem_map_meta(size_t size);
+void mx_vmem_unmap_meta(void* p, size_t size);
 bool mx_vmem_commit(void* p, size_t size);
 // Drops contents as the options say. True when the range now reads as zero (once committed again,
 // where *needs_commit says so); false when its contents are unknown.

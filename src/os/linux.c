@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "../base/atomic.h"
 #include "linux_syscall.h"
 #include "os.h"
 #include "thread.h"
@@ -27,6 +28,10 @@
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
 #endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -133,6 +138,28 @@ bool mx_os_move(void* from, void* to, size_t size) {
 
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   return set_access(p, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+// Guards of Linux 6.13 lie in the page tables and cost no mapping; without them the range gets
+// another protection, which splits a mapping: of those a process may have only so many
+// (vm.max_map_count, 65530 by default), so guards stop at a quarter.
+#define GUARDS_BY_PROTECTION_MAX 16000
+
+bool mx_os_guard(void* p, size_t size, bool install) {
+  enum { UNKNOWN, KNOWN, LACKING };
+  static mx_atomic(int) support;
+  static mx_atomic(int) count;
+  if (mx_load_relaxed(&support) != LACKING) {
+    const bool done = advise(p, size, install ? MADV_GUARD_INSTALL : MADV_GUARD_REMOVE);
+    if (done) mx_store_relaxed(&support, (int)KNOWN);
+    // Some memory cannot have guards: what the user mapped from a file, large OS pages.
+    if (done || mx_load_relaxed(&support) == KNOWN) return done;
+    mx_store_relaxed(&support, (int)LACKING);
+  }
+  if (install && mx_load_relaxed(&count) >= GUARDS_BY_PROTECTION_MAX) return false;
+  if (!set_access(p, size, install ? PROT_NONE : PROT_READ | PROT_WRITE)) return false;
+  mx_add_relaxed(&count, install ? 1 : -1);
+  return true;
 }
 
 void mx_os_advise_large(void* p, size_t size, bool want) {

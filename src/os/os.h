@@ -42,6 +42,9 @@ bool mx_os_populate(void* p, size_t size);
 // Moves the contents of `size` bytes from one usable range to another, page tables only. The
 // source then reads as zero and stays usable. False: nothing moved.
 bool mx_os_move(void* from, void* to, size_t size);
+// Puts guards over a range, so that any access faults, and takes them away; contents are lost. May
+// refuse when there are too many.
+bool mx_os_guard(void* p, size_t size, bool install);
 // Makes a range inaccessible and accessible again, keeping its contents.
 bool mx_os_protect(void* p, size_t size, bool accessible);
 // Asks for (or refuses) transparent large pages in a range. A hint.

@@ -8,6 +8,7 @@
 #include "../base/hooks.h"
 #include "../mem/random.h"
 #include "../mem/vmem.h"
+#include "../os/os.h"
 #include "delay.h"
 #include "holes.h"
 #include "padding.h"
@@ -22,10 +23,20 @@ mx_page_t mx_page_none;
 // The largest shift of a page's first block that makes room for a canary in front of it.
 #define FENCE_MAX (MX_SLICE_SIZE / 2)
 
+// Behind a huge block all that is left of its slices is a guard.
+void mx_page_set_guard(mx_page_t* page, bool install) {
+  const uintptr_t shift = (uintptr_t)page->start % MX_SLICE_SIZE;
+  uint8_t* const end = page->start - shift + mx_page_size(page);
+  uint8_t* const from = (mx_page_is_huge(page) ? page->start + page->block_size
+                                               : end - mx_facts.os_page);
+  mx_os_guard(from, (size_t)(end - from), install);
+}
+
 // Gives a page its key, and a place in front of its first block: as large as the alignment of the
 // blocks, which therefore stay aligned as they are promised to be.
 static void init_hardened(mx_page_t* page) {
   page->key = mx_random64();
+  if (MX_GUARD_PAGES) mx_page_set_guard(page, true);
   if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
   if (MX_LIVE_BITS) {
     mx_page_extra_t* const extra = mx_page_extra(page);
