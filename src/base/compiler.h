@@ -47,6 +47,17 @@
 #define mx_keep_in_result(x) ((void)(x))
 #endif
 
+// For functions that read what another thread may be writing, and make sure by other means that
+// what they read counts: the thread sanitizer cannot know those means.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define mx_unsynchronised __attribute__((no_sanitize("thread")))
+#endif
+#endif
+#if !defined(mx_unsynchronised)
+#define mx_unsynchronised
+#endif
+
 // A variable of which every thread has its own. The model is chosen by the build: initial-exec
 // by default, so that an access is two instructions and never calls the dynamic linker.
 #if defined(_MSC_VER)

@@ -91,7 +91,7 @@ size_t mx_holes_count(const mx_page_t* page) {
 }
 
 // Follows the list; false when it is not one of distinct blocks of the page.
-static bool read_list(view_t* view) {
+mx_unsynchronised static bool read_list(view_t* view) {
   const mx_page_t* const page = view->page;
   for (const mx_block_t* b = view->first; b != NULL; b = (const mx_block_t*)b->next) {
     if (!mx_page_is_block(page, b)) return false;
@@ -109,7 +109,7 @@ static bool read_list(view_t* view) {
 static mx_block_t* volatile* free_of(mx_page_t* page) { return (mx_block_t* volatile*)&page->free; }
 static const volatile uint32_t* used_of(const mx_page_t* page) { return &page->used; }
 
-static bool look(view_t* view, mx_page_t* page) {
+mx_unsynchronised static bool look(view_t* view, mx_page_t* page) {
   memset(view, 0, sizeof(*view));
   view->page = page;
   const uint32_t used = *used_of(page);
@@ -169,7 +169,7 @@ static size_t discard_needless(const view_t* view) {
 }
 
 // Links the blocks behind the first one anew: those that are still there, by address.
-static void link_again(const view_t* view) {
+mx_unsynchronised static void link_again(const view_t* view) {
   const mx_page_t* const page = view->page;
   mx_block_t* last = view->first;
   if (last == NULL) return;
@@ -184,7 +184,7 @@ static void link_again(const view_t* view) {
 }
 
 // Nobody has a block of an empty page, so nobody frees into it: it can start anew.
-static size_t discard_all(mx_page_t* page) {
+mx_unsynchronised static size_t discard_all(mx_page_t* page) {
   page->free = NULL;
   page->capacity = 0;
   view_t view;
@@ -193,8 +193,10 @@ static size_t discard_all(mx_page_t* page) {
   return discard_needless(&view);
 }
 
-static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
+mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
   if (*used_of(page) == 0) {
+    // The owner's last write to the list must be over before it is written here.
+    if (!mx_os_barrier_all()) return 0;
     *has_holes = false;
     return discard_all(page);
   }
@@ -223,7 +225,7 @@ mx_holes_t mx_holes_make(mx_page_t* page) {
   return result;
 }
 
-uint32_t mx_holes_signature(const mx_page_t* page) {
+mx_unsynchronised uint32_t mx_holes_signature(const mx_page_t* page) {
   const uintptr_t list = (uintptr_t)page->free >> 4;
   const uint32_t mixed = (uint32_t)list * 2654435761u ^ *used_of(page) << 16 ^ page->capacity;
   return mixed == 0 ? 1 : mixed;

@@ -2,7 +2,8 @@
 // Owns the walk over the pages of an arena, in the order of their addresses.
 #include "page.h"
 
-mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index) {
+// A page may come and go meanwhile; then its extent is as good as none.
+mx_unsynchronised mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index) {
   for (size_t i = *index; i < arena->slices;) {
     if (i % MX_WORD_BITS == 0 && mx_load_relaxed(&arena->free[i / MX_WORD_BITS]) == UINT64_MAX) {
       i += MX_WORD_BITS;
