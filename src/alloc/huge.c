@@ -17,6 +17,9 @@
 // Moving page tables pays from this size on; below, copying is as fast.
 #define MOVE_MIN (256 * MX_KIB)
 
+// A huge block of so many large OS pages may be backed by them.
+#define THP_PAGES_MIN 4
+
 #define EAGAIN_ 11
 
 // ---- allocating and freeing --------------------------------------------------------------------
@@ -25,6 +28,16 @@
 // since no later call tells.
 static void note_use(const mx_page_t* page, size_t from, size_t to) {
   if (page->arena != NULL && to > from) mx_arena_touch(page->arena, page->start + from, to - from);
+}
+
+// With allow_thp=1, large OS pages back what is dense and lasting: that is huge blocks of which a few
+// fit, and nothing else. A fresh one only; memory that is present already stays as it is.
+static void advise_thp(const mx_page_t* page, size_t bytes) {
+  const size_t large = mx_facts.large_page;
+  if (mx_option(allow_thp) != 1 || large == 0 || bytes < THP_PAGES_MIN * large) return;
+  uint8_t* const first = (uint8_t*)mx_align_up((uintptr_t)page->start, large);
+  uint8_t* const end = (uint8_t*)mx_align_down((uintptr_t)page->start + bytes, large);
+  mx_os_advise_large(first, (size_t)(end - first), true);
 }
 
 // A block of which no byte is in use yet. *is_zero: it reads as zero.
@@ -37,6 +50,7 @@ static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool* 
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
+  if (slices.is_zero) advise_thp(page, bytes);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
   // From now on the mark is there: whoever takes it away frees the block.

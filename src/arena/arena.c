@@ -152,11 +152,15 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices) {
   const size_t least = slices * MX_SLICE_SIZE;
   for (size_t size = reserve_size(arenas, least); size >= least; size /= 2) {
     size = mx_align_up(size, MX_SLICE_SIZE);
-    void* p = mx_vmem_map(size, MX_SLICE_SIZE, false);
+    // Otherwise it becomes writable in pieces, as it is used.
+    const bool eager = (mx_option(arena_eager_commit) == 1);
+    void* p = mx_vmem_map(size, MX_SLICE_SIZE, eager);
     if (p != NULL) {
       const size_t writable = mx_vmem_writable_from(p);
-      if (writable == 0 && mx_option(allow_thp) == 0) mx_os_advise_large(p, size, false);
-      mx_arena_config_t config = {p, size, false, false, true, false, true, -1, NULL, NULL};
+      const long thp = mx_option(allow_thp);
+      if (thp >= 2) mx_os_advise_large(p, size, true);
+      else if (writable == 0) mx_os_advise_large(p, size, false);
+      mx_arena_config_t config = {p, size, eager, false, true, false, true, -1, NULL, NULL};
       mx_arena_t* arena = mx_arena_add(arenas, &config);
       if (arena != NULL) {
         if (writable > 0) mx_bits_set(arena->committed, 0, mx_min(writable, size) / MX_SLICE_SIZE);

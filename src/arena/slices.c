@@ -6,6 +6,7 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
+#include "huge_pages.h"
 
 // Runs of at most this many slices are looked for among dirty slices first.
 #define DIRTY_FIRST_MAX 64
@@ -52,7 +53,13 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, slice_start(arena, index), count * MX_SLICE_SIZE);
   }
-  if (dirty < count) mx_arenas_note_fresh(arenas, count - dirty);
+  // Of a page of blocks only the first slice is sure to be touched soon.
+  const bool is_carved = (count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
+  if (is_carved) {
+    if (!mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
+  } else if (dirty < count) {
+    mx_arenas_note_fresh(arenas, count - dirty);
+  }
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return true;
@@ -138,6 +145,11 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
     // Another thread may have brought an arena while this one searched.
     if (mx_load_acquire(&arenas->count) != seen) continue;
     const size_t align_room = (r->align > 1 ? r->align : 0);
+    const size_t bytes = (r->count + align_room) * MX_SLICE_SIZE;
+    if (mx_option(allow_large_os_pages) > 0 &&
+        mx_arena_reserve_large_pages(arenas, mx_max(bytes, MX_ARENA_MIN_SIZE), false) != NULL) {
+      continue;
+    }
     if (mx_arena_reserve(arenas, r->count + align_room) == NULL) {
       return claim(arenas, r, out);
     }

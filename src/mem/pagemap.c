@@ -42,8 +42,13 @@ static bool try_reserve(unsigned bits) {
   return true;
 }
 
-bool mx_pagemap_init(void) {
-  if (mx_pagemap_table != &boot_table) return true;
+// Makes the whole table writable at once: then no later call of the OS can fail for it.
+static void commit_all(void) {
+  const size_t size = table_size((unsigned)mx_bit_high(mx_pagemap_mask + 1) + MX_SLICE_SHIFT);
+  if (mx_vmem_commit(mx_pagemap_table, size)) mx_bits_set(writable, 0, mx_div_up(size, CHUNK_SIZE));
+}
+
+static bool reserve(void) {
   unsigned bits = mx_facts.va_bits;
   const long most = mx_option(max_vabits);
   if (most >= WINDOW_BITS_SMALL && most < (long)bits) bits = (unsigned)most;
@@ -51,6 +56,13 @@ bool mx_pagemap_init(void) {
   if (try_reserve(bits)) return true;
   is_window = true;
   return try_reserve(WINDOW_BITS_LARGE) || try_reserve(WINDOW_BITS_SMALL);
+}
+
+bool mx_pagemap_init(void) {
+  if (mx_pagemap_table != &boot_table) return true;
+  if (!reserve()) return false;
+  if (mx_option(pagemap_commit) != 0) commit_all();
+  return true;
 }
 
 bool mx_pagemap_is_window(void) { return is_window; }

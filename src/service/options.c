@@ -95,6 +95,11 @@ const char* mx_option_unused(int option) {
     case mx_opt_deprecated_max_segment_reclaim: return "there are no segments any more";
     case mx_opt_deprecated_page_reset:
     case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
+    case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
+    case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
+    case mx_opt_arena_is_numa_local: return "memory lies where it is touched first";
+    case mx_opt_retry_on_oom: return "only Windows refuses memory for a moment";
+    case mx_opt_os_tag: return "only macOS has tags for memory";
     case mx_opt_deprecated_abandoned_page_purge: return "abandoned pages are purged like others";
     case -1: return "the safe modes are chosen when the library is built";
     default: return NULL;
