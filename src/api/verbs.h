@@ -35,7 +35,7 @@ static inline void* mx_verb_realloc(mx_theap_t* theap, void* p, size_t size, boo
   if (mx_likely(size > 0 || p == NULL)) {
     return mx_realloc_in(theap, p, size, 0, 0, zero);
   }
-  void* const fresh = mx_zalloc_in(theap, 0);
+  void* const fresh = mx_zalloc_in(theap, 1);  // not 0: its first byte can be read
   if (fresh != NULL) mx_free(p);
   return fresh;
 }
@@ -72,7 +72,7 @@ static inline void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t s
   if (mx_likely(size > 0 || p == NULL)) {
     return mx_realloc_in(theap, p, size, alignment, offset, zero);
   }
-  void* const fresh = mx_alloc_aligned(theap, 0, alignment, offset, true);
+  void* const fresh = mx_alloc_aligned(theap, 1, alignment, offset, true);
   if (fresh != NULL) mx_free(p);
   return fresh;
 }

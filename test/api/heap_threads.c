@@ -3,20 +3,11 @@
 // end or go on with other heaps.
 #include <mimalloc.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CHECK(e)                                                        \
-  do {                                                                  \
-    if (!(e)) {                                                         \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #e);   \
-      exit(1);                                                          \
-    }                                                                   \
-  } while (0)
+#include "api_check.h"
 
 enum { THREADS = 4, BLOCKS = 300, ROUNDS = 50 };
 
