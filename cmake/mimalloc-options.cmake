@@ -232,9 +232,6 @@ else()
   list(APPEND mi_cflags -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
        $<$<BOOL:${MI_WERROR}>:-Werror> -fvisibility=hidden -fno-builtin-malloc
        -ffunction-sections -fdata-sections)
-  if(MI_USE_CXX)
-    list(APPEND mi_cflags $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
-  endif()
   if(MI_LOCAL_DYNAMIC_TLS)
     list(APPEND mi_cflags -ftls-model=local-dynamic)
   elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Haiku" AND NOT WIN32)

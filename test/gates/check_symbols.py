@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PUBLIC = HERE.parent / "api" / "public-symbols.txt"
 OVERRIDE = HERE / "override-symbols.txt"
 # The C library in its parts and forms; the loader is one of them.
-LIBC = re.compile(r"^(libc\.so|libc\.musl|libpthread\.so|librt\.so|libatomic\.so|ld-)")
+LIBC = re.compile(r"^(libc\.so|libgcc_s\.so|libc\.musl|libpthread\.so|librt\.so|libatomic\.so|ld-)")
 # What the linker adds of its own.
 LINKER = {"_init", "_fini", "__bss_start", "_edata", "_end"}
 # A 32-bit size_t is an unsigned int in the names of the operators.
