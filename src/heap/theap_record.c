@@ -72,7 +72,8 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   theap->next_in_heap = heap->theaps;
   if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
   heap->theaps = theap;
-  theap->subproc = heap->subproc;
+  // When a heap is deleted, this runs beside the theap's own thread, and changes nothing.
+  if (theap->subproc != heap->subproc) theap->subproc = heap->subproc;
   mx_count_add_locked(&heap->counters.theaps, 1);
   mx_store_release(&theap->heap, heap);
 }
