@@ -28,15 +28,15 @@ def make(path, megabytes):
 def test(session):
   xz, zstd = session.need("xz", "zstd")
   plain = session.path("plain")
-  make(plain, 128 if session.heavy else 12)
+  make(plain, 48 if session.heavy else 12)
   wanted = checksum(plain)
   runs = [("xz", [xz, "-1", "-T2", "--block-size=4MiB", "-c", plain], [xz, "-d", "-T2", "-c"]),
           ("zstd -5", [zstd, "-q", "-5", "-T2", "-c", plain], [zstd, "-q", "-d", "-c"]),
           ("zstd -12 --long", [zstd, "-q", "-12", "--long=24", "-T2", "-c", plain],
            [zstd, "-q", "-d", "--long=24", "-c"])]
   if session.heavy:
-    runs += [("xz -7", [xz, "-7", "-T2", "-c", plain], [xz, "-d", "-c"]),
-             ("zstd --ultra", [zstd, "-q", "--ultra", "-20", "-T2", "-c", plain],
+    runs += [("xz -6", [xz, "-6", "-T2", "-c", plain], [xz, "-d", "-c"]),
+             ("zstd -17", [zstd, "-q", "-17", "-T2", "-c", plain],
               [zstd, "-q", "-d", "-c"])]
   for name, pack, unpack in runs:
     packed = session.both(pack)

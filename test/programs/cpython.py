@@ -33,7 +33,7 @@ HEAVY = {
   "objects": (["-j2", "test_io", "test_threading", "test_queue", "test_fork1", "test_dict",
                "test_list", "test_json", "test_re", "test_pickle", "test_ast", "test_zlib",
                "test_bz2", "test_lzma", "test_decimal", "test_collections", "test_itertools",
-               "test_weakref", "test_ctypes", "test_threading_local", "test_xml_etree"], 5000),
+               "test_weakref", "test_ctypes", "test_threading_local", "test_xml_etree"], 3500),
   "fork": (["test_multiprocessing_fork"], 300),
   "subprocess": (["test_subprocess"], 200),
 }

@@ -411,11 +411,15 @@ def open_session(name, heavy, unprivileged):
   return session
 
 
+def asked_to_end(*_):
+  raise Failed("asked to end (SIGTERM) before it was done")
+
+
 def main(test, unprivileged=False):
   """Runs one test function and turns its end into an exit code."""
   name = os.path.basename(sys.argv[0]).rsplit(".", 1)[0]
   heavy, session, code = "--heavy" in sys.argv[1:], None, 1
-  signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+  signal.signal(signal.SIGTERM, asked_to_end)
   begun = time.monotonic()
   try:
     session = open_session(name, heavy, unprivileged)

@@ -8,7 +8,7 @@
 set -eu
 
 if ! command -v apt-get >/dev/null 2>&1; then
-  echo "install.sh: no apt-get here; install the programs yourself (see README.md)" >&2
+  echo "install.sh: no apt-get here; install the programs listed below yourself" >&2
   exit 77
 fi
 

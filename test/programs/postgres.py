@@ -32,7 +32,7 @@ SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(tbalance) FROM
 """
 
 QUERIES = """
-CREATE TABLE big AS SELECT i, (i * 7919) % 1000003 AS k, md5(i::text) AS s
+CREATE TABLE big AS SELECT i, (i::bigint * 7919) % 1000003 AS k, md5(i::text) AS s
   FROM generate_series(1, {rows}) AS i;
 ANALYZE big;
 SELECT count(*), sum(i), count(DISTINCT k) FROM big;

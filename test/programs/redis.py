@@ -65,7 +65,7 @@ def load(session, bench, total, size):
 def test(session):
   redis, bench, cli, check = session.need("redis-server", "redis-benchmark", "redis-cli",
                                           "redis-check-rdb")
-  total = 3200000 if session.heavy else 240000  # Full pipelines: multiples of 16 * 20.
+  total = 640000 if session.heavy else 240000  # Full pipelines: multiples of 16 * 20.
   ask = Client(session, cli)
   server = session.daemon([redis, *SERVER])
   ask.ready()
