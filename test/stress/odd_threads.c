@@ -150,9 +150,9 @@ int main(int argc, char** argv) {
   stress_args(argc, argv);
   setvbuf(stdout, NULL, _IONBF, 0);
   const double share = stress_seconds / 3;
-  cancel(share);
+  if (!STRESS_TSAN) cancel(share);
   interrupt(share * 2);
-  clone_some(share * 3);
+  if (!STRESS_TSAN) clone_some(share * 3);
   many(MANY);
   return 0;
 }

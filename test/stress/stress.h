@@ -21,6 +21,19 @@
 #include <time.h>
 #include <unistd.h>
 
+// What the thread sanitizer's run-time cannot follow is left out there: calls on a thread after the
+// run-time has taken its end as given (late destructors, cancellation), fork with threads, clone.
+#if defined(__SANITIZE_THREAD__)
+#define STRESS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STRESS_TSAN 1
+#endif
+#endif
+#ifndef STRESS_TSAN
+#define STRESS_TSAN 0
+#endif
+
 static double stress_seconds = 2;
 static uint64_t stress_seed = 1;
 static int stress_threads = 4;
