@@ -35,14 +35,17 @@ mx_inline uint64_t load64(const void* p) {
   return word;
 }
 
-// Overwrites what comes after the slack, so the canary is stored behind it.
+// A short slack shares its word with the canary, which must stay as it is at every moment: another
+// thread may be freeing the block behind this one.
 mx_inline void fill_slack(uint8_t* end, size_t slack, bool medium) {
   if (MX_DEBUG > 0) {
     memset(end, MX_FILL_SLACK, slack);
     if (slack > 0) end[0] = 0;
     return;
   }
-  memcpy(end, &slack_word, 8);
+  const uint64_t mask = slack_mask[mx_min(slack, 8)];
+  const uint64_t word = (load64(end) & ~mask) | (slack_word & mask);
+  memcpy(end, &word, 8);
   if (mx_likely(!medium) || slack < SLACK_MORE) return;
   for (size_t i = 8; i < SLACK_MORE; i += 8) memcpy(end + i, &slack_rest, 8);
 }

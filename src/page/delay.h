@@ -22,7 +22,8 @@ mx_inline bool mx_page_delay(mx_page_t* page, mx_block_t* block) {
   mx_page_extra_t* const extra = mx_page_extra(page);
   mx_block_set_next(page, block, NULL);
   if (mx_unlikely(extra->waiting < extra->places)) {
-    extra->wait[extra->waiting++] = block;
+    extra->wait[extra->waiting] = block;
+    extra->waiting++;
   } else {
     const uint64_t random = mx_random_step(&extra->random) >> 32;
     const size_t i = (size_t)((random * extra->places) >> 32);

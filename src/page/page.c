@@ -149,8 +149,12 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   const size_t first = page->capacity;
   const bool was_clean = touch(page, (uint8_t*)block_at(page, first), count * page->block_size);
   *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
+  // A fork may come in between: what counts as carved there has its canaries.
+  if (MX_PADDING || MX_DEBUG_FILL) {
+    dress(page, first, count);
+    mx_fence_seq_cst();
+  }
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
-  if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);
   if (MX_RANDOM_ORDER) {
     for (size_t done = 0; done < count; done += SHUFFLE_MAX) {
       link_shuffled(page, first + done, mx_min(count - done, SHUFFLE_MAX));
