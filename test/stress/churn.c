@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   const size_t after = highest(samples, count * 3 / 4, count);
   printf("%zu threads; resident at most %zu KiB in the second quarter, %zu KiB in the last\n", number,
          before / 1024, after / 1024);
-  // Twice the threads: what grows with their number would double.
-  if (after > before * 3 / 2 + ((size_t)4 << 20)) fail("memory grows with the number of threads");
+  // Twice the threads: what grows with their number would double. Fewer are no proof: it takes that
+  // long until pages of every size have been everywhere.
+  if (number > 24000 && after > before * 3 / 2 + ((size_t)4 << 20)) fail("memory grows with the number of threads");
   return 0;
 }
