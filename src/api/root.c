@@ -21,6 +21,7 @@
 #include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
+#include "../service/stats.h"
 
 // What the options reserve_huge_os_pages may take of the start, in ms for each page.
 #define RESERVE_MSECS 500
@@ -57,9 +58,14 @@ void mx_process_start(void) {
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
   pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &after_fork_in_child);
+  mx_log_ready();
+  mx_stats_init();
+  if (mx_option(verbose) != 0) {
+    mx_verbose("process init: 0x%zx\n", (size_t)mx_thread_id());
+    mx_options_print(NULL, NULL);
+  }
   mx_limits_apply();
   mx_scavenger_apply();
-  mx_log_ready();
   reserve_at_start();
 }
 

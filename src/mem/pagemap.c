@@ -32,7 +32,13 @@ static size_t table_size(unsigned bits) {
   return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), mx_facts.os_page);
 }
 
-size_t mx_pagemap_reserve_size(void) { return table_size(mx_facts.va_bits); }
+static unsigned wanted_bits(void) {
+  const long most = mx_option(max_vabits);
+  return most >= WINDOW_BITS_SMALL && most < (long)mx_facts.va_bits ? (unsigned)most
+                                                                    : mx_facts.va_bits;
+}
+
+size_t mx_pagemap_reserve_size(void) { return table_size(wanted_bits()); }
 
 static bool try_reserve(unsigned bits) {
   void* table = mx_vmem_map(table_size(bits), mx_facts.os_page, false);
@@ -49,9 +55,7 @@ static void commit_all(void) {
 }
 
 static bool reserve(void) {
-  unsigned bits = mx_facts.va_bits;
-  const long most = mx_option(max_vabits);
-  if (most >= WINDOW_BITS_SMALL && most < (long)bits) bits = (unsigned)most;
+  const unsigned bits = wanted_bits();
   is_window = (bits < mx_facts.va_bits);
   if (try_reserve(bits)) return true;
   is_window = true;

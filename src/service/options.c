@@ -20,6 +20,8 @@
 #define ENVIRON_MAX 10000  // entries looked at
 #define VALUE_MAX 64       // characters of a value
 
+#define CHECKS_FREES (MX_CHECKED_FREE || MX_PADDING || MX_ENCODE_LINKS || MX_TRACK)
+
 enum { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_PROGRAM };
 
 #define OPTION_NAME(name, value) #name,
@@ -95,6 +97,8 @@ const char* mx_option_unused(int option) {
     case mx_opt_deprecated_max_segment_reclaim: return "there are no segments any more";
     case mx_opt_deprecated_page_reset:
     case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
+    case mx_opt_zero_on_free:
+      return CHECKS_FREES ? NULL : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
     case mx_opt_arena_is_numa_local: return "memory lies where it is touched first";

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../base/facts.h"
+#include "../mem/numa.h"
 
 #define COLUMN 12
 
@@ -205,7 +206,7 @@ void mx_stats_print(mx_out_t* out, const char* kind, uint64_t number, const mi_s
   put_arenas(out, stats);
   put_heading(out, "process", false);
   put_count(out, "threads", mx_amount_items, &stats->threads);
-  mx_out_add(out, "  %-10s: %u\n", "numa nodes", mx_facts.numa_nodes);
+  mx_out_add(out, "  %-10s: %u\n", "numa nodes", mx_numa_count());
   mx_stats_print_process(out);
   mx_out_add(out, "\n");
   mx_out_flush(out);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// Owns the scenes in which an option shows its effect: `option_effects SCENE` prints what can be
+// seen as KEY=VALUE, and options_test.py compares runs that differ in one option.
+#define _GNU_SOURCE
+#include <mimalloc-stats.h>
+#include <mimalloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * KIB)
+
+static mi_stats_t now(void) {
+  mi_stats_t stats;
+  mi_stats_init(&stats);
+  if (!mi_stats_get(&stats)) exit(2);
+  return stats;
+}
+
+static void print_stats(void) {
+  const mi_stats_t s = now();
+  printf("reserved=%lld\ncommitted=%lld\npages=%lld\npurge_calls=%lld\nreset_calls=%lld\n"
+         "commit_calls=%lld\narenas=%lld\nreclaim_on_free=%lld\npurged=%lld\n",
+         (long long)s.reserved.current, (long long)s.committed.current,
+         (long long)s.pages.current, (long long)s.purge_calls.total,
+         (long long)s.reset_calls.total, (long long)s.commit_calls.total,
+         (long long)s.arena_count.total, (long long)s.pages_reclaim_on_free.total,
+         (long long)s.purged.total);
+}
+
+// A number of /proc/self/status, in KiB.
+static void print_status(const char* name) {
+  char line[256];
+  FILE* f = fopen("/proc/self/status", "r");
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    if (strncmp(line, name, strlen(name)) == 0) printf("%s=%ld\n", name, atol(line + strlen(name) + 1));
+  }
+  if (f != NULL) fclose(f);
+}
+
+// The flags of the mapping that an address lies in: 1 when `flag` is among them.
+static int has_flag(const void* p, const char* flag) {
+  char line[512];
+  int inside = 0, found = 0;
+  FILE* f = fopen("/proc/self/smaps", "r");
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    unsigned long from, to;
+    if (strncmp(line, "VmFlags:", 8) == 0) {
+      if (inside && strstr(line, flag) != NULL) found = 1;
+    } else if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+      inside = ((uintptr_t)p >= from && (uintptr_t)p < to);
+    }
+  }
+  if (f != NULL) fclose(f);
+  return found;
+}
+
+static void small_and_large(void) {
+  char* small = mi_malloc(100);
+  char* large = mi_malloc(64 * MIB);
+  if (small == NULL || large == NULL) {
+    printf("failed=1\n");
+    return;
+  }
+  printf("failed=0\nsmall_hg=%d\nlarge_hg=%d\nsmall_ht=%d\n", has_flag(small, " hg"),
+         has_flag(large + 32 * MIB, " hg"), has_flag(small, " ht"));
+  print_stats();
+  print_status("VmData");
+  print_status("VmSize");
+}
+
+static void errors(void) {
+  int local = 0;
+  for (int i = 0; i < 10; i++) mi_free((char*)&local + 16 * i);
+  for (int i = 0; i < 10; i++) mi_heap_delete(mi_heap_main());
+  printf("alive=1\n");
+}
+
+// 4 MiB wait after this, which is below what waits in any case.
+static void delay(void) {
+  char* p = mi_malloc(4 * MIB);
+  memset(p, 1, 4 * MIB);
+  mi_free(p);
+  // The block passes through a cache, and only slow allocations look at what waits.
+  void* kept[4][400];
+  for (int round = 0; round < 4; round++) {
+    usleep(60000);
+    for (int i = 0; i < 400; i++) kept[round][i] = mi_malloc(3000);
+  }
+  for (int i = 0; i < 1600; i++) mi_free(kept[i / 400][i % 400]);
+  print_stats();
+}
+
+// ---- pages between threads ---------------------------------------------------------------------
+
+enum { COUNT = 2000 };
+static unsigned char* blocks[COUNT];
+
+static void* fill(void* arg) {
+  for (int i = 0; i < COUNT; i++) blocks[i] = mi_malloc(1000);
+  return arg;
+}
+
+static void* drop(void* arg) {
+  for (int i = 0; i < COUNT; i++) mi_free(blocks[i]);
+  return arg;
+}
+
+static void in_thread(void* (*run)(void*)) {
+  pthread_t id;
+  pthread_create(&id, NULL, run, NULL);
+  pthread_join(id, NULL);
+}
+
+// Another thread leaves pages in which this one frees.
+static void reclaim(void) {
+  void* mine = mi_malloc(1000);
+  in_thread(&fill);
+  for (int i = 0; i < COUNT; i += 2) mi_free(blocks[i]);
+  print_stats();
+  mi_free(mine);
+}
+
+// This thread fills pages and frees one block in each.
+static void full_pages(void) {
+  fill(NULL);
+  for (int i = 0; i < COUNT; i += 64) mi_free(blocks[i]);
+  print_stats();
+}
+
+// Another thread frees all blocks of pages that this one does not look at.
+static void generic_collect(void) {
+  fill(NULL);
+  in_thread(&drop);
+  for (int i = 0; i < 2000; i++) mi_free(mi_malloc(1 * MIB + (size_t)(i % 40) * 64 * KIB));
+  print_stats();
+}
+
+// One partial page with many free blocks, freed into last, and one with few: which is next?
+static void candidates(void) {
+  for (int i = 0; i < COUNT; i++) blocks[i] = mi_malloc(2048);
+  const uintptr_t sparse = (uintptr_t)blocks[96] >> 16, dense = (uintptr_t)blocks[640] >> 16;
+  for (int i = 0; i < COUNT; i++) {
+    if ((uintptr_t)blocks[i] >> 16 == dense && i % 32 == 5) mi_free(blocks[i]);
+  }
+  for (int i = 0; i < COUNT; i++) {
+    if ((uintptr_t)blocks[i] >> 16 == sparse && i % 32 > 5) mi_free(blocks[i]);
+  }
+  // Past the rest of the current page.
+  int from_dense = 0, from_sparse = 0;
+  for (int i = 0; i < 100 && !from_dense && !from_sparse; i++) {
+    const uintptr_t page = (uintptr_t)mi_malloc(2048) >> 16;
+    from_dense = (page == dense);
+    from_sparse = (page == sparse);
+  }
+  printf("from_dense=%d\nfrom_sparse=%d\n", from_dense, from_sparse);
+}
+
+static void zero_on_free(void) {
+  volatile unsigned char* p = mi_malloc(128);
+  memset((void*)(uintptr_t)p, 0xAB, 128);
+  mi_free((void*)(uintptr_t)p);
+  // The first bytes are the list's.
+  int zeros = 0;
+  for (int i = 32; i < 96; i++) zeros += (p[i] == 0);
+  printf("zeros=%d\n", zeros);
+}
+
+int main(int argc, char** argv) {
+  const char* scene = (argc > 1 ? argv[1] : "");
+  if (strcmp(scene, "sizes") == 0) small_and_large();
+  else if (strcmp(scene, "errors") == 0) errors();
+  else if (strcmp(scene, "delay") == 0) delay();
+  else if (strcmp(scene, "reclaim") == 0) reclaim();
+  else if (strcmp(scene, "full") == 0) full_pages();
+  else if (strcmp(scene, "collect") == 0) generic_collect();
+  else if (strcmp(scene, "candidates") == 0) candidates();
+  else if (strcmp(scene, "zero") == 0) zero_on_free();
+  else if (strcmp(scene, "start") == 0) print_stats();
+  else return 2;
+  return 0;
+}
