@@ -62,6 +62,10 @@ bool mx_os_protect(void* p, size_t size, bool accessible) {
   (void)accessible;
   return p != NULL && size > 0;
 }
+bool mx_os_guard(void* p, size_t size, bool install) {
+  (void)install;
+  return p != NULL && size > 0;
+}
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
@@ -84,5 +88,14 @@ bool mx_os_barrier_all(void) { return false; }
 void mx_os_yield(void) { ex_spin(); }
 void mx_os_abort(void) { abort(); }
 void mx_os_set_errno(int code) { (void)code; }
+bool mx_os_thread_start(void (*run)(void)) {
+  (void)run;
+  return false;
+}
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
+  (void)word, (void)value, (void)msecs;
+  ex_spin();
+}
+void mx_os_wake(mx_atomic(uint32_t)* word) { (void)word; }
 void mx_os_thread_setup(void (*at_exit)(void* value)) { (void)at_exit; }
 void mx_os_thread_arm(void* value) { (void)value; }

@@ -10,6 +10,7 @@
 #define mx_os_populate real_populate
 #define mx_os_move real_move
 #define mx_os_protect real_protect
+#define mx_os_guard real_guard
 #define mx_os_clock_msecs real_clock
 #define mx_os_random real_random
 #include "../../../src/os/linux.c"
@@ -22,6 +23,7 @@
 #undef mx_os_populate
 #undef mx_os_move
 #undef mx_os_protect
+#undef mx_os_guard
 #undef mx_os_clock_msecs
 #undef mx_os_random
 
@@ -76,6 +78,9 @@ bool mx_os_populate(void* p, size_t size) { return !fails() && real_populate(p, 
 bool mx_os_move(void* from, void* to, size_t size) { return !fails() && real_move(from, to, size); }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   return !fails() && real_protect(p, size, accessible);
+}
+bool mx_os_guard(void* p, size_t size, bool install) {
+  return !fails() && real_guard(p, size, install);
 }
 uint64_t mx_os_clock_msecs(void) { return now; }
 bool mx_os_random(void* buf, size_t size) {
