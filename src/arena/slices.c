@@ -79,19 +79,28 @@ static size_t find_dirty_start(const mx_arena_t* arena, const mx_slices_request_
   return SIZE_MAX;
 }
 
+// Runs of different lengths begin their search in different quarters of an arena. A long page is
+// carved only as far as it is needed; laid over what short pages left, it would hold their memory
+// without using it.
+static size_t home_of(const mx_arena_t* arena, size_t count) {
+  if (count == 1) return mx_load_relaxed(&arena->low_hint);
+  if (count == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
+  return count == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
+}
+
 static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                      const mx_bits_t* also, mx_slices_t* out) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  size_t from = mx_load_relaxed(&arena->low_hint);
+  size_t from = home_of(arena, r->count);
   for (;;) {
     const size_t i =
         also != NULL && r->count > 1
             ? find_dirty_start(arena, r, from)
             : mx_bits_find_run(arena->free, also, arena->slices, r->count, from, r->align, offset);
     if (i == SIZE_MAX) {
-      if (from == 0) return false;
+      if (from == 0 || (also != NULL && r->count > 1)) return false;
       from = 0;  // the hint may have been too high
-      mx_store_relaxed(&arena->low_hint, (size_t)0);
+      if (r->count == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
       continue;
     }
     if (!mx_bits_try_claim(arena->free, i, r->count)) {
