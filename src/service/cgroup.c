@@ -112,7 +112,7 @@ static bool try_line(const char* root, const char* line, mx_cgroup_t* out) {
   const bool is_2 = (path == names);
   if (!is_2 && !has_memory) return false;
   size_t length = 0;
-  path++;
+  if (*++path != '/') return false;
   while (path[length] != 0 && path[length] != '\n') length++;
   if (length == 1) length = 0;  // "/" is the root itself
   const files_t* const kinds[2] = {is_2 ? &version_2 : &version_1,

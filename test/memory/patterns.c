@@ -208,22 +208,30 @@ static int run_grow(size_t mib) {
 
 // ---- statistics --------------------------------------------------------------------------------
 
-// Resident bytes of the mapping that an address lies in.
+// Resident KiB of what is mapped around an address without a gap and without a name: an arena may
+// be several mappings, since parts of it become writable as they are used.
 static long mapping_kib(const void* p) {
   FILE* f = fopen("/proc/self/smaps", "r");
   char line[512];
-  bool inside = false;
-  long kib = 0;
+  bool found = false, inside = false;
+  unsigned long end = 0;
+  long sum = 0;
   while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-    unsigned long from, to;
-    if (sscanf(line, "%lx-%lx ", &from, &to) == 2 && strchr(line, '-') < line + 17) {
-      inside = ((uintptr_t)p >= from && (uintptr_t)p < to);
+    unsigned long from, to, inode;
+    if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode) == 3) {
+      inside = (inode == 0 && strchr(line, '[') == NULL);
+      if (!inside || from != end) {
+        if (found) break;
+        sum = 0;
+      }
+      end = to;
+      if (inside && (uintptr_t)p >= from && (uintptr_t)p < to) found = true;
     } else if (inside && strncmp(line, "Rss:", 4) == 0) {
-      kib = atol(line + 4);
+      sum += atol(line + 4);
     }
   }
   if (f != NULL) fclose(f);
-  return kib;
+  return found ? sum : 0;
 }
 
 static int run_committed(void) {
