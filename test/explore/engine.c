@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -342,20 +343,39 @@ static long explore_at_random(double limit) {
 static const char* const mutation_names[] = {"none", "order weakened to relaxed", "left out",
                                              "done without the check"};
 
-static bool applies(const ex_site_t* site, ex_mutation_t mutation) {
-  const ex_op_t op = (ex_op_t)site->op;
+static bool applies(const ex_mutant_t* site, ex_mutation_t mutation) {
+  const ex_op_t op = site->op;
   const bool is_cas = (op == EX_CAS || op == EX_CAS_WEAK);
   if (mutation == EX_WEAKEN) return site->order != EX_RELAXED && op != EX_FENCE;
   if (mutation == EX_SKIP) return op != EX_LOAD;
   return is_cas;
 }
 
+// What a process that explored leaves for the one that started it.
+typedef struct found_s {
+  int count;
+  ex_mutant_t sites[EX_SITES_MAX];
+} found_t;
+static found_t* found;
+
+static void leave_sites(void) {
+  found->count = ex_site_count;
+  for (int i = 0; i < ex_site_count; i++) {
+    ex_mutant_t* m = &found->sites[i];
+    snprintf(m->function, sizeof(m->function), "%s", ex_sites[i]->function);
+    m->line = ex_sites[i]->line;
+    m->op = (ex_op_t)ex_sites[i]->op;
+    m->order = (ex_order_t)ex_sites[i]->order;
+  }
+}
+
 // Explores a mutant in a process of its own: whatever goes wrong there is a catch.
-static bool is_caught(double limit) {
+static bool is_caught(const ex_mutant_t* mutant, double limit) {
   fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     is_quiet_run = true;
+    ex_mutant = *mutant;
     alarm((unsigned)limit + 10);
     explore(limit / 2);
     explore_at_random(limit / 2);
@@ -369,23 +389,17 @@ static bool is_caught(double limit) {
 static int try_mutants(double limit, bool lists) {
   int caught = 0;
   const int enough = lists ? INT_MAX : 3;
-  const int count = ex_site_count;
-  for (int i = 0; i < count && caught < enough; i++) {
+  for (int i = 0; i < found->count && caught < enough; i++) {
     for (int m = EX_WEAKEN; m < EX_MUTATIONS && caught < enough; m++) {
-      const ex_site_t* site = ex_sites[i];
-      if (!applies(site, (ex_mutation_t)m)) continue;
-      snprintf(ex_mutant.function, sizeof(ex_mutant.function), "%s", site->function);
-      ex_mutant.line = site->line;
-      ex_mutant.op = (ex_op_t)site->op;
-      ex_mutant.mutation = (ex_mutation_t)m;
-      const bool ok = is_caught(limit);
+      ex_mutant_t mutant = found->sites[i];
+      if (!applies(&mutant, (ex_mutation_t)m)) continue;
+      mutant.mutation = (ex_mutation_t)m;
+      const bool ok = is_caught(&mutant, limit);
       caught += ok;
-      if (lists) {
-        printf("mutant %s %s %s:%d %s %s: %s\n", ok ? "caught" : "lives", scenario->name,
-               site->function, site->line, ex_op_names[site->op], ex_order_names[site->order],
-               mutation_names[m]);
-      }
-      ex_mutant.mutation = EX_NONE;
+      if (!lists) continue;
+      printf("mutant %s %s %s:%d %s %s: %s\n", ok ? "caught" : "lives", scenario->name,
+             mutant.function, mutant.line, ex_op_names[mutant.op], ex_order_names[mutant.order],
+             mutation_names[m]);
     }
   }
   return caught;
@@ -393,34 +407,35 @@ static int try_mutants(double limit, bool lists) {
 
 // ---- the program ---------------------------------------------------------------------------------
 
-// Each scenario in a process of its own, so that none sees what another one left.
-static int run_scenario(const ex_scenario_t* s, double limit, double random_limit,
-                        double mutant_limit, bool lists) {
+// In a process of its own, so that every exploration begins with the library as it is linked.
+static int run_plainly(double limit, double random_limit) {
   fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
-    scenario = s;
     const double begin = seconds();
     const long runs = explore(limit);
     const long random_runs = explore_at_random(random_limit);
-    printf("%-16s %9ld runs%s with %d preemptions and %d old values, %ld at random, %.1f s",
-           s->name, labs(runs), runs < 0 ? " (cut short)" : "", s->preemptions, s->stale,
-           random_runs, seconds() - begin);
-    int status = 0;
-    if (mutant_limit > 0) {
-      if (lists) printf("\n");
-      const int caught = try_mutants(mutant_limit, lists);
-      printf("; %d mutants caught", caught);
-      if (caught == 0) status = 1;
-    }
-    printf("\n");
+    printf("%-18s %9ld runs%s with %d preemptions and %d old values, %ld at random, %.1f s\n",
+           scenario->name, labs(runs), runs < 0 ? " (cut short)" : "", scenario->preemptions,
+           scenario->stale, random_runs, seconds() - begin);
     fflush(stdout);
-    _exit(status);
+    leave_sites();
+    _exit(0);
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) printf("%s: FAILED: signal %d\n", s->name, WTERMSIG(status));
+  if (WIFSIGNALED(status)) printf("%s: FAILED: signal %d\n", scenario->name, WTERMSIG(status));
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int run_scenario(const ex_scenario_t* s, double limit, double random_limit,
+                        double mutant_limit, bool lists) {
+  scenario = s;
+  if (run_plainly(limit, random_limit) != 0) return 1;
+  if (mutant_limit <= 0) return 0;
+  const int caught = try_mutants(mutant_limit, lists);
+  printf("%-18s %9d mutants caught\n", s->name, caught);
+  return caught == 0;
 }
 
 static void usage(void) {
@@ -447,6 +462,9 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  found = (found_t*)mmap(NULL, sizeof(found_t), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (found == (found_t*)MAP_FAILED) return 2;
   int failed = 0, count = 0;
   const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios};
   for (size_t t = 0; t < 2; t++) {

@@ -168,8 +168,25 @@ static void twice_free(void) {
   if (!mx_pagemap_is_none(page)) mx_huge_free(page);
   else mx_add_relaxed(&refused, 1);
 }
+static void huge_loop(void) {
+  for (int i = 0; i < 2; i++) {
+    uint64_t* p = (uint64_t*)mx_alloc(HUGE_SIZE);
+    if (p == NULL) return;
+    p[0] = p[1] = (uint64_t)ex_self();
+    ex_check(p[0] == (uint64_t)ex_self());
+    mx_free(p);
+  }
+}
+static void huge_setup(void) {
+  world_start(24);
+  block[0] = mx_alloc(HUGE_SIZE);
+  mx_free(block[0]);  // is kept
+  block[0] = NULL;
+}
+static void huge_flush(void) { mx_huge_cache_flush(true); }
 static void twice_check(void) {
   ex_check(mx_load_relaxed(&refused) == 1);
+  mx_huge_cache_flush(true);
   ex_check(mx_load_relaxed(&mx_subproc_main.arenas.in_use) == 0);
 }
 
@@ -312,6 +329,7 @@ const ex_scenario_t ex_scenarios[] = {
     {"reclaim", reclaim_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
     {"late-bit", late_setup, {ends, late_frees_then_huge, allocs_if_there_is_room}, audit, 2, 1},
     {"huge-twice", twice_setup, {NULL, twice_free, twice_free}, twice_check, 3, 2},
+    {"huge-kept", huge_setup, {huge_loop, huge_loop, huge_flush}, audit, 2, 1},
     {"thread-records", records_setup, {ends_and_starts, ends, starts}, audit, 2, 1},
     {"same-identity", identity_setup, {identity_first, identity_second, frees_1}, audit, 2, 1},
     {"arena-add", arena_setup, {arena_add_0, arena_add_1, arena_use}, arena_check, 2, 1},

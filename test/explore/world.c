@@ -79,6 +79,7 @@ void world_audit(void* const* blocks, const int* owners, size_t count) {
   check_listed();
   mx_arenas_t* arenas = &mx_subproc_main.arenas;
   const size_t n = arena->slices;
+  mx_huge_cache_flush(true);
   mx_heap_release_cached(&mx_subproc_main);  // what records of heaps that are gone keep
   if (mx_load_relaxed(&arenas->in_use) != 0) {
     ex_fail("%ld slices are lost", (long)mx_load_relaxed(&arenas->in_use));

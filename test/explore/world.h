@@ -6,6 +6,7 @@
 
 #include "../../src/alloc/fast.h"
 #include "../../src/base/hooks.h"
+#include "../../src/heap/huge_cache.h"
 #include "../../src/mem/vmem.h"
 #include "explore.h"
 
