@@ -73,15 +73,15 @@ void* mi_aligned_alloc(size_t alignment, size_t size) mi_attr_noexcept {
   return mx_verb_aligned(mx_tls_theap, size, alignment, 0, false);
 }
 
-static size_t os_page(void) {
+static size_t size_of_os_page(void) {
   if (mx_unlikely(mx_facts.os_page == 0)) mx_heap_start();
   return mx_facts.os_page;
 }
 
-void* mi_valloc(size_t size) mi_attr_noexcept { return mi_memalign(os_page(), size); }
+void* mi_valloc(size_t size) mi_attr_noexcept { return mi_memalign(size_of_os_page(), size); }
 
 void* mi_pvalloc(size_t size) mi_attr_noexcept {
-  const size_t page = os_page();
+  const size_t page = size_of_os_page();
   return mi_memalign(page, size > MX_MAX_ALLOC ? size : mx_align_up(mx_max(size, 1), page));
 }
 

@@ -15,7 +15,7 @@
 
 #define KEPT_MAX 512  // slices, 32 MiB
 
-static mx_atomic(mx_page_t*) kept;
+static mx_atomic(mx_page_t*) kept_page;
 static mx_atomic(uint64_t) kept_since;  // clock in ms; a hint
 
 static bool may_keep(const mx_page_t* page) {
@@ -29,7 +29,7 @@ bool mx_huge_cache_put(mx_page_t* page) {
   if (!may_keep(page)) return false;
   page->capacity = page->used = 0;
   mx_store_relaxed(&kept_since, mx_os_clock_msecs());
-  mx_page_t* const former = mx_exchange_acq_rel(&kept, page);
+  mx_page_t* const former = mx_exchange_acq_rel(&kept_page, page);
   if (former != NULL) mx_huge_page_drop(&mx_subproc_main, former);
   return true;
 }
@@ -40,21 +40,21 @@ static bool fits(const mx_page_t* page, size_t count, size_t align) {
 }
 
 mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align) {
-  if (mx_load_relaxed(&kept) == NULL || heap != &mx_subproc_main.main_heap) return NULL;
-  mx_page_t* const page = mx_exchange_acq_rel(&kept, (mx_page_t*)NULL);
+  if (mx_load_relaxed(&kept_page) == NULL || heap != &mx_subproc_main.main_heap) return NULL;
+  mx_page_t* const page = mx_exchange_acq_rel(&kept_page, (mx_page_t*)NULL);
   if (page == NULL || fits(page, count, align)) return page;
   // Somebody else's size: it goes back, unless another page came meanwhile.
   mx_page_t* none = NULL;
-  if (!mx_cas_strong_acq_rel(&kept, &none, page)) mx_huge_page_drop(&mx_subproc_main, page);
+  if (!mx_cas_strong_acq_rel(&kept_page, &none, page)) mx_huge_page_drop(&mx_subproc_main, page);
   return NULL;
 }
 
 void mx_huge_cache_flush(bool force) {
-  if (mx_load_relaxed(&kept) == NULL) return;
+  if (mx_load_relaxed(&kept_page) == NULL) return;
   const long delay = mx_option(purge_delay);
   if (!force && (delay < 0 || mx_os_clock_msecs() - mx_load_relaxed(&kept_since) < (uint64_t)delay)) {
     return;
   }
-  mx_page_t* const page = mx_exchange_acq_rel(&kept, (mx_page_t*)NULL);
+  mx_page_t* const page = mx_exchange_acq_rel(&kept_page, (mx_page_t*)NULL);
   if (page != NULL) mx_huge_page_drop(&mx_subproc_main, page);
 }

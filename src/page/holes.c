@@ -14,7 +14,7 @@
 #define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
 
 // Holes are filled in pieces of this size, as blocks are carved.
-#define FILL_MAX (8 * MX_KIB)
+#define REFILL_MAX (8 * MX_KIB)
 
 // What is known of a page while it is lent.
 typedef struct view_s {
@@ -257,7 +257,7 @@ bool mx_holes_carve(mx_page_t* page) {
     // All blocks that overlap this run were in the hole.
     size_t i = index_of(page, from);
     uint8_t* const block_end = page->start + (i + 1) * size;
-    const uint8_t* const most = from + mx_max(FILL_MAX, (size_t)(block_end - from));
+    const uint8_t* const most = from + mx_max(REFILL_MAX, (size_t)(block_end - from));
     uint8_t* const to = find_os_page(page, from, most < end ? most : end, true);
     mx_arena_touch(page->arena, from, (size_t)(to - from));
     mx_add_relaxed(&filled, (size_t)(to - from));
