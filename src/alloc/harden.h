@@ -40,8 +40,10 @@ void mx_harden_shrink(void* block, size_t size);
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align);
 
 // ---- blocks of no bytes (zeroblock.c) ----------------------------------------------------------
-void* mx_zeroblock_alloc(mx_theap_t* theap, size_t align);
+void* mx_zeroblock_alloc(size_t align);
 void mx_zeroblock_free(mx_page_t* page, void* p);
+void mx_zeroblock_before_fork(void);
+void mx_zeroblock_after_fork(void);  // on both sides
 MX_END_DECLS
 
 mx_inline bool mx_page_is_zeroblock(const mx_page_t* page) {

@@ -51,14 +51,15 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   return page;
 }
 
-void* mx_zeroblock_alloc(mx_theap_t* theap, size_t align) {
+void* mx_zeroblock_alloc(size_t align) {
   void* p = NULL;
   mx_lock_acquire(&lock);
   for (mx_page_t* s = slices; s != NULL && p == NULL; s = s->next) p = take_in(s, align);
   mx_lock_release(&lock);
   if (p != NULL) return p;
   // The calls to the OS are made without the lock; two threads may both bring a slice.
-  mx_page_t* const page = make_slice(mx_load_relaxed(&theap->heap), align);
+  // The slices outlive every heap and sub-process but the main ones.
+  mx_page_t* const page = make_slice(&mx_subproc_main.main_heap, align);
   if (page == NULL) return NULL;
   mx_lock_acquire(&lock);
   page->next = slices;
@@ -74,3 +75,7 @@ void mx_zeroblock_free(mx_page_t* page, void* p) {
     mx_error(EAGAIN_, "free: double free detected of block %p with size 0\n", p);
   }
 }
+
+void mx_zeroblock_before_fork(void) { mx_lock_acquire(&lock); }
+
+void mx_zeroblock_after_fork(void) { mx_lock_release(&lock); }

@@ -14,6 +14,7 @@
 #include "../../include/mimalloc-stats.h"
 #include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
+#include "../alloc/harden.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
@@ -29,8 +30,19 @@
 static mx_atomic(int) started;
 static mx_atomic(int) ended;
 
+static void before_fork(void) {
+  mx_zeroblock_before_fork();
+  mx_heap_before_fork();
+}
+
+static void after_fork_in_parent(void) {
+  mx_heap_after_fork_parent();
+  mx_zeroblock_after_fork();
+}
+
 static void after_fork_in_child(void) {
   mx_heap_after_fork();
+  mx_zeroblock_after_fork();
   mx_scavenger_after_fork();
 }
 
@@ -57,7 +69,7 @@ void mx_process_start(void) {
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
-  pthread_atfork(&mx_heap_before_fork, &mx_heap_after_fork_parent, &after_fork_in_child);
+  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
   mx_log_ready();
   mx_stats_init();
   if (mx_option(verbose) != 0) {

@@ -25,6 +25,7 @@
 #include "../mem/vmem.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
+#include "../page/padding.h"
 #include "../page/remote.h"
 #include "heap.h"
 
@@ -95,8 +96,19 @@ static void settle_page(mx_page_t* page) {
   page->used = (uint32_t)(is_whole ? all - count : all);
 }
 
+// A block that was being handed out may lack its canary, which frees of its neighbour look at, too.
+static void settle_canaries(const mx_page_t* page) {
+  if (!MX_PADDING) return;
+  for (size_t i = 0; i < page->capacity; i++) {
+    const uint8_t* const block = page->start + i * page->block_size;
+    if (!mx_pad_is_valid(page, block)) mx_pad_set(page, block, 0);
+  }
+}
+
+// Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
 static bool is_vanished(const mx_page_t* page) {
-  if (mx_page_is_huge(page) || (mx_load_relaxed(&page->remote) & MX_OWNED) == 0) return false;
+  if (mx_page_is_huge(page) || page->bin == 0) return false;
+  if ((mx_load_relaxed(&page->remote) & MX_OWNED) == 0) return false;
   return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) != mx_thread_id();
 }
 
@@ -117,6 +129,7 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
     settle_page(page);
+    settle_canaries(page);
     page->retired = 0;
     page->is_listed = 0;
     page->theap = NULL;

@@ -89,6 +89,7 @@ static bool visit_blocks_of(const mx_page_t* page, const mi_heap_area_t* area, c
 }
 
 static bool visit_page(const mx_page_t* page, const mx_visit_t* visit) {
+  if (page->bin == 0) return true;  // places for blocks of 0 bytes in hardened builds
   if (visit->only_abandoned) {
     if (mx_page_is_huge(page) || (mx_load_relaxed(&page->remote) & MX_OWNED) != 0) return true;
   }

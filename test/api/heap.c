@@ -24,7 +24,9 @@ static void* call_reallocf(size_t n) { return mi_heap_reallocf(heap_in_use, NULL
 static void* call_rezalloc(size_t n) { return mi_heap_rezalloc(heap_in_use, NULL, n); }
 static void* call_recalloc(size_t n) { return mi_heap_recalloc(heap_in_use, NULL, 1, n); }
 static void* call_aligned(size_t n) { return mi_heap_malloc_aligned(heap_in_use, n, 64); }
-static void* call_aligned_at(size_t n) { return mi_heap_malloc_aligned_at(heap_in_use, n, 64, 128); }
+static void* call_aligned_at(size_t n) {
+  return mi_heap_malloc_aligned_at(heap_in_use, n, 64, 128);
+}
 static void* call_zaligned(size_t n) { return mi_heap_zalloc_aligned(heap_in_use, n, 64); }
 static void* call_zaligned_at(size_t n) {
   return mi_heap_zalloc_aligned_at(heap_in_use, n, 64, 128);
@@ -298,7 +300,8 @@ static bool visit(const mi_heap_t* heap, const mi_heap_area_t* area, void* block
   if (block == NULL) {
     v->areas++;
     v->used += area->used;
-    CHECK(area->committed <= area->reserved && area->used * area->full_block_size <= area->committed);
+    CHECK(area->committed <= area->reserved);
+    CHECK(area->used * area->full_block_size <= area->committed);
     return true;
   }
   const size_t offset = (size_t)((char*)block - (char*)area->blocks);

@@ -70,7 +70,8 @@ static void* run_delete(void* arg) {
     }
     pthread_barrier_wait(&shared.barrier);
     for (unsigned i = 0; i < BLOCKS; i++) {
-      atomic_store(&shared.blocks[me->id][i], filled(shared.heap, size_of_round(round * 7 + i % 9)));
+      void* const block = filled(shared.heap, size_of_round(round * 7 + i % 9));
+      atomic_store(&shared.blocks[me->id][i], block);
     }
     pthread_barrier_wait(&shared.barrier);
     // Half of one's own blocks are freed here, half of a neighbour's there, in the middle of which

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// fork in a process whose other threads allocate, free, make and give up heaps all the time: the
+// child can do everything at once, and frees what the threads that it lacks have left.
+#include <mimalloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api_check.h"
+
+enum { THREADS = 3, BLOCKS = 256, FORKS = 50, CHILD_SECONDS = 20 };
+
+static const size_t sizes[] = {16, 40, 64, 200, 1000, 3000, 20000, 90000, 600000};
+
+// Each block begins with its size; all of it is a pattern of the size.
+typedef struct record_s {
+  size_t size;
+  unsigned char bytes[];
+} record_t;
+
+static record_t* make(mi_heap_t* heap, size_t size) {
+  record_t* const r = (record_t*)mi_heap_malloc(heap, sizeof(record_t) + size);
+  CHECK(r != NULL);
+  memset(r->bytes, (int)(size * 31 & 0xFF), size);
+  r->size = size;
+  return r;
+}
+
+static bool is_whole(const record_t* r) {
+  for (size_t i = 0; i < r->size; i++) {
+    if (r->bytes[i] != (r->size * 31 & 0xFF)) return false;
+  }
+  return true;
+}
+
+static _Atomic(record_t*) shared[THREADS][BLOCKS];
+static atomic_int stop;
+
+static void* run(void* arg) {
+  const size_t me = (size_t)(uintptr_t)arg;
+  uint64_t random = 88172645463325252ull + me;
+  for (size_t turn = 0; !atomic_load_explicit(&stop, memory_order_relaxed); turn++) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    // Everybody fills its own row and takes from any.
+    const size_t i = random % BLOCKS;
+    const size_t kind = ((random >> 20 & 63) < 60 ? random >> 26 & 3 : random >> 30 & 7);
+    record_t* const fresh = make(NULL, sizes[kind]);
+    record_t* old = atomic_exchange(&shared[me][i], fresh);
+    if (old != NULL) mi_free(old);
+    old = atomic_exchange(&shared[(me + 1) % THREADS][(i * 7) % BLOCKS], NULL);
+    if (old != NULL) mi_free(old);
+    if (turn % 64 == 0) {
+      mi_heap_t* const heap = mi_heap_new();
+      for (size_t k = 0; k < 20; k++) make(heap, sizes[k % 6]);
+      if (turn % 128 == 0) {
+        mi_heap_destroy(heap);
+      } else {
+        record_t* const kept = make(heap, 77);
+        mi_heap_destroy(mi_heap_new());
+        mi_free(kept);
+        mi_heap_destroy(heap);
+      }
+    }
+    if (turn % 1000 == 0) mi_collect(turn % 2000 == 0);
+  }
+  return NULL;
+}
+
+static void* run_in_child(void* arg) {
+  record_t* blocks[200];
+  (void)arg;
+  for (size_t i = 0; i < COUNT_OF(blocks); i++) blocks[i] = make(NULL, sizes[i % 9]);
+  for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+    CHECK(is_whole(blocks[i]));
+    mi_free(blocks[i]);
+  }
+  return NULL;
+}
+
+// Live blocks never share memory: each is filled with its own pattern, then all are looked at.
+static void live_in_child(mi_heap_t* heap, record_t* const* own, size_t own_count) {
+  alarm(CHILD_SECONDS);
+  record_t* fresh[1000];
+  for (size_t i = 0; i < COUNT_OF(fresh); i++) fresh[i] = make(NULL, sizes[i % 5] + i % 50);
+  for (size_t t = 0; t < THREADS; t++) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+      record_t* const left = atomic_exchange(&shared[t][i], NULL);
+      if (left == NULL) continue;
+      CHECK(is_whole(left));
+      mi_free(left);
+    }
+  }
+  for (size_t i = 0; i < own_count; i++) CHECK(is_whole(own[i]));
+  pthread_t threads[4];
+  for (size_t t = 0; t < 4; t++) CHECK(pthread_create(&threads[t], NULL, &run_in_child, NULL) == 0);
+  for (size_t i = 0; i < COUNT_OF(fresh); i++) CHECK(is_whole(fresh[i]));
+  for (size_t t = 0; t < 4; t++) pthread_join(threads[t], NULL);
+  for (size_t i = 0; i < COUNT_OF(fresh); i++) {
+    CHECK(is_whole(fresh[i]));
+    mi_free(fresh[i]);
+  }
+  record_t* const in_heap = make(heap, 500);
+  CHECK(mi_heap_of(in_heap) == heap);
+  mi_heap_delete(heap);
+  CHECK(is_whole(in_heap));
+  mi_free(in_heap);
+  mi_heap_t* const another = mi_heap_new();
+  make(another, 3000);
+  mi_heap_destroy(another);
+  mi_collect(true);
+  for (size_t i = 0; i < own_count; i++) mi_free(own[i]);
+  // A child may have children.
+  const pid_t grandchild = fork();
+  if (grandchild == 0) {
+    mi_free(make(NULL, 100));
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+  _exit(0);
+}
+
+int main(void) {
+  pthread_t threads[THREADS];
+  for (size_t t = 0; t < THREADS; t++) {
+    CHECK(pthread_create(&threads[t], NULL, &run, (void*)(uintptr_t)t) == 0);
+  }
+  mi_heap_t* const heap = mi_heap_new();
+  record_t* own[100];
+  for (size_t i = 0; i < COUNT_OF(own); i++) own[i] = make(i % 2 == 0 ? heap : NULL, sizes[i % 6]);
+  for (int round = 0; round < FORKS; round++) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) live_in_child(heap, own, COUNT_OF(own));
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_ROW(WIFEXITED(status) && WEXITSTATUS(status) == 0, round);
+    mi_free(make(NULL, 64));
+  }
+  atomic_store(&stop, 1);
+  for (size_t t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+  for (size_t i = 0; i < COUNT_OF(own); i++) CHECK(is_whole(own[i]));
+  return 0;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Sub-processes: what a thread of one allocates lies in its own arenas, is freed from anywhere, and
+// goes at once with it, or is handed to the main one.
+#include <mimalloc-stats.h>
+#include <mimalloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "api_check.h"
+
+static mi_subproc_id_t none(void) {
+  mi_subproc_id_t id = {NULL};
+  return id;
+}
+
+static bool is_same(mi_subproc_id_t a, mi_subproc_id_t b) { return a.opaque == b.opaque; }
+
+static bool count_heap(mi_heap_t* heap, void* arg) {
+  CHECK(heap != NULL);
+  return --*(int*)arg > 0;
+}
+
+static int heaps_in(mi_subproc_id_t id) {
+  int left = 1000;
+  CHECK(mi_subproc_visit_heaps(id, &count_heap, &left));
+  return 1000 - left;
+}
+
+// ---- a thread in a sub-process -----------------------------------------------------------------
+
+typedef struct job_s {
+  mi_subproc_id_t id;
+  mi_heap_t* heap;       // made inside
+  mi_heap_t* main_heap;  // of the sub-process
+  void* blocks[6];
+} job_t;
+
+static const size_t sizes[] = {16, 100, 5000, 100000, 1000000, (size_t)3 << 30};
+
+static void* run_inside(void* arg) {
+  job_t* const job = (job_t*)arg;
+  mi_subproc_add_current_thread(job->id);
+  CHECK(is_same(mi_subproc_current(), job->id));
+  mi_subproc_add_current_thread(mi_subproc_main());  // too late: a warning, and nothing happens
+  CHECK(is_same(mi_subproc_current(), job->id));
+  job->main_heap = mi_heap_main();
+  job->heap = mi_heap_new();
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+    job->blocks[i] = (i % 2 == 0 ? mi_malloc(sizes[i]) : mi_heap_malloc(job->heap, sizes[i]));
+    CHECK_ROW(job->blocks[i] != NULL, i);
+    memset(job->blocks[i], (int)i, 16);
+    CHECK_ROW(mi_heap_of(job->blocks[i]) == (i % 2 == 0 ? job->main_heap : job->heap), i);
+  }
+  for (int i = 0; i < 5000; i++) mi_free(mi_malloc((size_t)i));
+  return NULL;
+}
+
+static void run(job_t* job) {
+  pthread_t t;
+  CHECK(pthread_create(&t, NULL, &run_inside, job) == 0);
+  pthread_join(t, NULL);
+  CHECK(job->main_heap != mi_heap_main());
+}
+
+static void test_destroy(void) {
+  for (int round = 0; round < 30; round++) {
+    job_t job;
+    job.id = mi_subproc_new();
+    CHECK(job.id.opaque != NULL && !is_same(job.id, mi_subproc_main()));
+    run(&job);
+    CHECK(heaps_in(job.id) == 2);
+    int first = 1;
+    CHECK(!mi_subproc_visit_heaps(job.id, &count_heap, &first));
+    if (round % 2 == 0) mi_free(job.blocks[2]);  // from a thread of another one
+    mi_subproc_destroy(job.id);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+      CHECK_ROW(!mi_any_heap_contains(job.blocks[i]), i);
+    }
+  }
+}
+
+static void test_delete(void) {
+  for (int round = 0; round < 10; round++) {
+    job_t job;
+    job.id = mi_subproc_new();
+    run(&job);
+    mi_stats_t stats;
+    mi_stats_init(&stats);
+    CHECK(mi_subproc_stats_get(job.id, &stats) && stats.pages.current > 0);
+    mi_subproc_delete(job.id);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+      CHECK_ROW(mi_heap_of(job.blocks[i]) == mi_heap_main(), i);
+      CHECK_ROW(((unsigned char*)job.blocks[i])[15] == i, i);
+      mi_free(job.blocks[i]);
+    }
+  }
+}
+
+// ---- what is left out --------------------------------------------------------------------------
+
+static void test_arguments(void) {
+  CHECK(is_same(mi_subproc_current(), mi_subproc_main()));
+  mi_subproc_destroy(none());
+  mi_subproc_destroy(mi_subproc_main());
+  mi_subproc_delete(none());
+  mi_subproc_delete(mi_subproc_main());
+  int left = 5;
+  CHECK(!mi_subproc_visit_heaps(none(), &count_heap, &left));
+  void* const p = mi_malloc(100);
+  mi_subproc_id_t id = mi_subproc_new();
+  mi_subproc_add_current_thread(id);  // this thread has allocated
+  CHECK(is_same(mi_subproc_current(), mi_subproc_main()));
+  mi_subproc_add_current_thread(none());
+  mi_subproc_destroy(id);
+  mi_free(p);
+}
+
+static bool count_block(const mi_heap_t* heap, const mi_heap_area_t* area, void* block, size_t size,
+                        void* arg) {
+  (void)heap;
+  (void)area;
+  (void)size;
+  if (block != NULL) ++*(int*)arg;
+  return true;
+}
+
+static void test_abandoned(void) {
+  job_t job;
+  job.id = mi_subproc_new();
+  run(&job);
+  int blocks = 0;
+  CHECK(!mi_abandoned_visit_blocks(job.id, -1, true, &count_block, &blocks) && blocks == 0);
+  mi_option_set(mi_option_visit_abandoned, 1);
+  CHECK(mi_abandoned_visit_blocks(job.id, -1, true, &count_block, &blocks));
+  CHECK(blocks == 4);  // all but the two huge ones, which belong to no thread ever
+  blocks = 0;
+  CHECK(mi_abandoned_visit_blocks(job.id, 9, true, &count_block, &blocks) && blocks == 0);
+  mi_subproc_destroy(job.id);
+}
+
+// A thread whose sub-process is gone goes on in the main one.
+static void* run_orphan(void* arg) {
+  mi_subproc_id_t id = *(mi_subproc_id_t*)arg;
+  mi_subproc_add_current_thread(id);
+  mi_free(mi_malloc(100));
+  mi_subproc_destroy(id);
+  void* const p = mi_malloc(100);
+  CHECK(p != NULL && is_same(mi_subproc_current(), mi_subproc_main()));
+  CHECK(mi_heap_of(p) == mi_heap_main());
+  mi_free(p);
+  return NULL;
+}
+
+static void test_orphan(void) {
+  mi_subproc_id_t id = mi_subproc_new();
+  pthread_t t;
+  CHECK(pthread_create(&t, NULL, &run_orphan, &id) == 0);
+  pthread_join(t, NULL);
+}
+
+int main(void) {
+  mi_option_set(mi_option_show_errors, 0);
+  test_arguments();
+  test_destroy();
+  test_delete();
+  test_abandoned();
+  test_orphan();
+  return 0;
+}
