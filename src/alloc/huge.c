@@ -94,7 +94,10 @@ void mx_huge_free(mx_page_t* page) {
              page->block_size);
     return;
   }
-  mx_huge_page_leave(page);
+  mx_subproc_t* const subproc = mx_heap_unlink_page(page);
+  if (mx_huge_cache_put(page)) return;
+  mx_huge_page_drop(subproc, page);
+  mx_arenas_purge_tick(&subproc->arenas);
 }
 
 // ---- resizing ----------------------------------------------------------------------------------
@@ -175,6 +178,13 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_huge_page_resize(target, bytes);
   mx_huge_free(page);
   return target->start;
+}
+
+bool mx_huge_resize(mx_page_t* page, size_t size) {
+  if (MX_PADDING || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return false;
+  const size_t bytes = mx_align_up(size, mx_facts.os_page);
+  if (bytes <= MX_BIN_MAX_SIZE) return false;
+  return bytes <= page->block_size ? shrink(page, bytes) : grow_in_place(page, bytes, false);
 }
 
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {

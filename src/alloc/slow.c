@@ -12,6 +12,8 @@
 #define ENOMEM_ 12
 #define EOVERFLOW_ 75
 
+#define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited
+
 static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero) {
   bool is_zero;
   mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
@@ -56,6 +58,7 @@ mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   }
   theap->visits++;
   mx_theap_housekeeping(theap);
+  if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
   void* p = alloc_once(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_relieve(theap);

@@ -132,6 +132,9 @@ bool mx_thread_join(mx_subproc_t* subproc);
 // Ends this thread's use of the library: pages with live blocks are abandoned. Calls that follow
 // on the same thread start anew.
 void mx_thread_done(void* first_theap);
+// The same for another thread, which is gone without a call; its id must be one that no later
+// thread can have.
+void mx_thread_bury(void* first_theap, uintptr_t id);
 // Releases what this thread's theaps hold empty, of all heaps, with force also what is kept.
 void mx_thread_collect(bool force);
 // Bytes in the pages that this thread owns; and abandons pages until these are `target` or less.
@@ -214,8 +217,6 @@ void mx_os_pages_unlock_records(void);
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, mx_slices_t* out);
 // Enters an initialised one where it can be found; it belongs to its heap from then on.
 bool mx_huge_page_enter(mx_page_t* page);
-// The opposite of both.
-void mx_huge_page_leave(mx_page_t* page);
 // Changes the block's size in the record and in the counters.
 void mx_huge_page_resize(mx_page_t* page, size_t bytes);
 // Releases the memory of a huge page that no heap's list holds any more.

@@ -6,7 +6,6 @@
 #include "../mem/vmem.h"
 #include "../page/remote.h"
 #include "heap.h"
-#include "huge_cache.h"
 
 static mx_lock_t os_records_lock;
 static mx_page_t* os_records;
@@ -86,13 +85,6 @@ bool mx_huge_page_enter(mx_page_t* page) {
   }
   mx_heap_link_page(heap, page);
   return true;
-}
-
-void mx_huge_page_leave(mx_page_t* page) {
-  mx_subproc_t* const subproc = mx_heap_unlink_page(page);
-  if (mx_huge_cache_put(page)) return;
-  mx_huge_page_drop(subproc, page);
-  mx_arenas_purge_tick(&subproc->arenas);
 }
 
 void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {

@@ -11,13 +11,13 @@
 // that is lent out just then is passed over.
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../page/holes.h"
 #include "../mem/random.h"
 #include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
-#include "huge_cache.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
 #define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
@@ -119,6 +119,7 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   const uint32_t slot = theap->retained_next % MX_RETAINED_MAX;
   if (page->slice_count > most) return false;
   if (theap->retained[slot] != NULL) release(theap, theap->retained[slot]);
+  mx_counter_add(&mx_process_counters.pages_retire, 1);
   theap->retained_next++;
   theap->retained[slot] = page;
   theap->retained_until[slot] = now + RETAIN_MSECS;
@@ -335,7 +336,6 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
-    mx_huge_cache_flush(false);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0) mx_theap_deferred_free(theap, false);
