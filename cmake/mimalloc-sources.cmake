@@ -7,6 +7,7 @@ set(mi_source_names
   base/sizeclass.c
   os/cxx.c
   os/linux.c
+  os/linux_fault.c
   mem/bitmap.c
   mem/numa.c
   mem/pagemap.c
@@ -36,6 +37,7 @@ set(mi_source_names
   heap/theap_record.c
   heap/thread.c
   alloc/free.c
+  alloc/guarded.c
   alloc/harden.c
   alloc/huge.c
   alloc/realloc.c
@@ -47,6 +49,7 @@ set(mi_source_names
   service/log.c
   service/options.c
   service/scavenger.c
+  service/stack.c
   service/stats.c
   service/stats_fields.c
   service/stats_json.c

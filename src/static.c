@@ -17,6 +17,7 @@
 
 #include "os/cxx.c"
 #include "os/linux.c"
+#include "os/linux_fault.c"
 
 #include "mem/bitmap.c"
 #include "mem/numa.c"
@@ -51,6 +52,7 @@
 #include "heap/thread.c"
 
 #include "alloc/free.c"
+#include "alloc/guarded.c"
 #include "alloc/harden.c"
 #include "alloc/huge.c"
 #include "alloc/realloc.c"
@@ -63,6 +65,7 @@
 #include "service/log.c"
 #include "service/options.c"
 #include "service/scavenger.c"
+#include "service/stack.c"
 #include "service/stats.c"
 #include "service/stats_fields.c"
 #include "service/stats_json.c"

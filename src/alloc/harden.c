@@ -9,6 +9,7 @@
 #include "../base/options.h"
 #include "../page/delay.h"
 #include "alloc.h"
+#include "guarded.h"
 
 #define EAGAIN_ 11
 #define EFAULT_ 14
@@ -74,7 +75,7 @@ mx_inline void set_size(const mx_page_t* page, void* block, size_t size) {
 }
 
 static size_t size_of(const mx_page_t* page, const void* block) {
-  if (!MX_PADDING) return page->block_size;
+  if (!MX_PADDING || mx_page_is_guarded(page)) return page->block_size;
   const size_t slack = mx_pad_slack(page->key, mx_load_relaxed(mx_pad_of(page, block)));
   const size_t most = page->block_size - MX_PAD;
   return slack > most ? 0 : most - slack;
@@ -230,6 +231,7 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
 bool mx_harden_free_huge(mx_page_t* page, void* block) {
   // A block that is freed already is told of by who takes its mark.
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) == 0) return true;
+  if (mx_page_is_guarded(page)) return true;
   return !MX_PADDING || check_padding(page, block);
 }
 
@@ -243,6 +245,7 @@ size_t mx_harden_usable(const mx_page_t* page, const void* block) {
 void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
+  if (mx_page_is_guarded(page)) return;
   if (page->block_size - MX_PAD - size <= MX_PAD_SLACK_MAX) set_size(page, block, size);
 }
 

@@ -13,6 +13,7 @@
 #include "../heap/huge_cache.h"
 #include "../page/remote.h"
 #include "alloc.h"
+#include "guarded.h"
 
 // Moving page tables pays from this size on; below, copying is as fast.
 #define MOVE_MIN (256 * MX_KIB)
@@ -92,6 +93,10 @@ void mx_huge_free(mx_page_t* page) {
   if (!mx_cas_strong_acq_rel(&page->owner, &live, (uintptr_t)0)) {
     mx_error(EAGAIN_, "free: double free detected of block %p (size %zu)\n", (void*)page->start,
              page->block_size);
+    return;
+  }
+  if (mx_unlikely(mx_page_is_guarded(page))) {
+    mx_guarded_free(page);
     return;
   }
   mx_subproc_t* const subproc = mx_heap_unlink_page(page);
@@ -188,7 +193,7 @@ bool mx_huge_resize(mx_page_t* page, size_t size) {
 }
 
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {
-  if (MX_PADDING || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
+  if (MX_PADDING || mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
   if (bytes <= MX_BIN_MAX_SIZE) return NULL;
   if (bytes <= page->block_size) return shrink(page, bytes) ? page->start : NULL;

@@ -8,6 +8,7 @@
 #include "../heap/huge_cache.h"
 #include "alloc.h"
 #include "fast.h"
+#include "guarded.h"
 
 #define ENOMEM_ 12
 #define EOVERFLOW_ 75
@@ -18,6 +19,7 @@ static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero)
   bool is_zero;
   mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
   if (page == NULL) return NULL;
+  if (mx_unlikely(mx_guarded_is_on())) mx_guarded_pass(page->capacity - page->used + 1);
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
   else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
@@ -59,7 +61,9 @@ mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   theap->visits++;
   mx_theap_housekeeping(theap);
   if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
-  void* p = alloc_once(theap, size, zero);
+  void* p = NULL;
+  if (mx_unlikely(mx_guarded_is_on())) p = mx_guarded_alloc(theap, size);
+  if (mx_likely(p == NULL)) p = alloc_once(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_relieve(theap);
     p = alloc_once(theap, size, zero);

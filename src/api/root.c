@@ -22,6 +22,7 @@
 #include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
+#include "../service/stack.h"
 #include "../service/stats.h"
 
 // What the options reserve_huge_os_pages may take of the start, in ms for each page.
@@ -65,6 +66,7 @@ void mx_process_start(void) {
   if (mx_exchange_acq_rel(&started, 1) != 0) return;
   mx_options_init();
   mx_log_init();
+  mx_stack_init();
   mx_heap_start();
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.

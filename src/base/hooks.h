@@ -15,6 +15,9 @@ typedef struct mx_hooks_s {
   void (*deferred_free)(bool force, unsigned long long heartbeat);
   // Called at the beginning of a slow allocation, where another allocation does no harm.
   void (*slow_visit)(void);
+  // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
+  void (*capture_stack)(void** stack, int most);
+  void (*print_frame)(int number, void* address);
 } mx_hooks_t;
 
 extern mx_hooks_t mx_hooks;

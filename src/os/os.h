@@ -89,6 +89,17 @@ bool mx_os_thread_start(void (*run)(void));
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs);
 void mx_os_wake(mx_atomic(uint32_t)* word);
 
+// ---- faults and call stacks --------------------------------------------------------------------
+// Has every access to inaccessible memory told to `on_fault`, which answers whether it was its
+// own; the process then goes the way that it would have gone.
+void mx_os_on_fault(bool (*on_fault)(const void* address));
+// Return addresses, the innermost first; how many. 0 where there is no unwinder. May allocate.
+int mx_os_backtrace(void** frames, int most);
+// Whether an address lies in the library's own code.
+bool mx_os_is_own_code(const void* address);
+// Names the code at an address as well as the system can.
+void mx_os_describe_code(const void* address, char* buf, size_t size);
+
 // ---- threads -----------------------------------------------------------------------------------
 // Has `at_exit` called at the end of every thread that arms itself, with the armed value; NULL ends
 // that, for a library that is unloaded.

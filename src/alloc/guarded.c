@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+// Owns guarded blocks: where they lie, which are remembered, and what is said of a fault in one.
+//
+//      | 64 KiB, inaccessible | unused, filled | block | fill | inaccessible ... |
+//      mapping                data                      ^ at most 15 bytes
+//
+// Sampling costs the fast path nothing. It happens where the current page has no free block: that
+// visit stands for as many allocations as the page then gets blocks, a count runs down by that
+// number, and as long as it is below zero visits are answered by a guarded block (and the page
+// stays empty, so the next allocation visits again). A program that uses the same few blocks over
+// and over is therefore sampled less than the rate says.
+//
+// A guarded block is a huge page of one block in a mapping of its own. When freed the mapping is
+// made inaccessible and waits in a ring with the stacks of its allocation and its free; the oldest
+// is unmapped. Records are never given back, so the fault handler may read them at any time.
+// Only the main heap's blocks are sampled: other heaps are destroyed whole.
+#include "guarded.h"
+
+#include <string.h>
+
+#include "../base/facts.h"
+#include "../base/fmt.h"
+#include "../base/hooks.h"
+#include "../mem/random.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "alloc.h"
+#include "harden.h"
+
+#define EFAULT_ 14
+#define FRAMES_MAX 16
+#define LIVE_MAX 4096   // guarded blocks at a time: each costs three mappings
+#define FREED_MAX 256   // freed ones that stay inaccessible
+
+typedef struct guarded_s {
+  mx_atomic(uint8_t*) mapping;  // NULL: the record is free
+  size_t mapping_size;
+  uint8_t* data;
+  size_t data_size;
+  uint8_t* block;
+  size_t size;
+  mx_page_t* page;
+  mx_atomic(int) is_freed;
+  void* alloc_stack[FRAMES_MAX];
+  void* free_stack[FRAMES_MAX];
+} guarded_t;
+
+static mx_lock_t lock;
+static guarded_t* records;  // LIVE_MAX + FREED_MAX of them
+static guarded_t* freed[FREED_MAX];
+static size_t freed_next;
+static mx_atomic(int) live;
+static mx_atomic(int) is_ready;
+
+static mx_thread_local int64_t until_next;  // allocations of this thread before the next sample
+static mx_thread_local bool has_count;
+
+#define RECORDS_MAX (LIVE_MAX + FREED_MAX)
+
+// ---- reports -----------------------------------------------------------------------------------
+
+static void say(const char* text, size_t length) { mx_os_write_stderr(text, length); }
+
+static void say_stack(const char* title, void* const* stack) {
+  char buf[96];
+  say(buf, mx_format(buf, sizeof(buf), "  %s\n", title));
+  for (int i = 0; i < FRAMES_MAX && stack[i] != NULL; i++) {
+    if (mx_hooks.print_frame != NULL) mx_hooks.print_frame(i, stack[i]);
+    else say(buf, mx_format(buf, sizeof(buf), "    #%d %p\n", i, stack[i]));
+  }
+  if (stack[0] == NULL) say(buf, mx_format(buf, sizeof(buf), "    (not known)\n"));
+}
+
+static void report(const guarded_t* g, const uint8_t* at) {
+  char buf[256];
+  const size_t past = (size_t)(at - g->block);
+  size_t n;
+  if (mx_load_acquire(&g->is_freed) != 0) {
+    n = mx_format(buf, sizeof(buf), "mimalloc: error: use after free: access at byte %zd of the "
+                  "freed block %p of %zu bytes\n", (ptrdiff_t)past, (void*)g->block, g->size);
+  } else if (at >= g->block + g->size) {
+    n = mx_format(buf, sizeof(buf), "mimalloc: error: buffer overflow: access %zu bytes past the "
+                  "end of block %p of %zu bytes\n", past - g->size, (void*)g->block, g->size);
+  } else {
+    n = mx_format(buf, sizeof(buf), "mimalloc: error: buffer underflow: access %zu bytes before "
+                  "block %p of %zu bytes\n", (size_t)(g->block - at), (void*)g->block, g->size);
+  }
+  say(buf, n);
+  say_stack("allocated by:", g->alloc_stack);
+  if (mx_load_acquire(&g->is_freed) != 0) say_stack("freed by:", g->free_stack);
+}
+
+// The handler of faults; false when the address is none of ours.
+static bool on_fault(const void* address) {
+  const uint8_t* const at = (const uint8_t*)address;
+  for (size_t i = 0; i < RECORDS_MAX; i++) {
+    const guarded_t* const g = &records[i];
+    const uint8_t* const start = mx_load_acquire(&g->mapping);
+    if (start == NULL || (size_t)(at - start) >= g->mapping_size) continue;
+    report(g, at);
+    return true;
+  }
+  return false;
+}
+
+static void note_stack(void** stack) {
+  memset(stack, 0, FRAMES_MAX * sizeof(void*));
+  if (mx_hooks.capture_stack != NULL) mx_hooks.capture_stack(stack, FRAMES_MAX);
+}
+
+// ---- sampling ----------------------------------------------------------------------------------
+
+static void draw_next(long rate) {
+  static mx_atomic(uint64_t) seeded;  // with a seed the same allocations are sampled in every run
+  const long seed = mx_option(guarded_sample_seed);
+  uint64_t random;
+  if (seed == 0) {
+    random = mx_random64();
+  } else {
+    random = (uint64_t)seed + mx_add_relaxed(&seeded, (uint64_t)1);
+    mx_random_step(&random);
+    mx_random_step(&random);
+  }
+  until_next = (rate == 1 ? 1 : 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1)));
+  has_count = true;
+}
+
+void mx_guarded_pass(size_t blocks) { until_next -= (int64_t)blocks - 1; }
+
+static bool is_due(size_t size) {
+  const long rate = mx_option(guarded_sample_rate);
+  const size_t least = (size_t)mx_option(guarded_min), most = (size_t)mx_option(guarded_max);
+  if (!has_count) draw_next(rate);
+  if (--until_next > 0 || size < least || size > most || size == 0) return false;
+  const int64_t late = until_next;
+  draw_next(rate);
+  until_next += late;  // what passed by unseen counts, too
+  return true;
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+static bool make_ready(void) {
+  if (mx_load_acquire(&is_ready) != 0) return records != NULL;
+  guarded_t* const fresh = (guarded_t*)mx_meta_alloc(RECORDS_MAX * sizeof(guarded_t));
+  mx_lock_acquire(&lock);
+  const bool first = (mx_load_relaxed(&is_ready) == 0);
+  if (first && fresh != NULL) records = fresh;
+  mx_store_release(&is_ready, 1);
+  mx_lock_release(&lock);
+  if (first && fresh != NULL) mx_os_on_fault(on_fault);
+  return records != NULL;
+}
+
+static guarded_t* take_record(uint8_t* mapping) {
+  static size_t hint;
+  guarded_t* found = NULL;
+  mx_lock_acquire(&lock);
+  for (size_t n = 0; n < RECORDS_MAX && found == NULL; n++) {
+    guarded_t* const g = &records[(hint + n) % RECORDS_MAX];
+    if (mx_load_relaxed(&g->mapping) != NULL) continue;
+    found = g;
+    hint = hint + n + 1;
+    // The rest of the record is older than this pointer for whoever finds it.
+    g->mapping_size = 0;
+    mx_store_release(&g->mapping, mapping);
+  }
+  mx_lock_release(&lock);
+  return found;
+}
+
+// Blocks are as aligned as their size lets aligned allocation expect (see realloc.c).
+static uint8_t* place_of(uint8_t* data_end, size_t size) {
+  if (mx_option(guarded_precise) != 0) return data_end - size;
+  const size_t whole = mx_align_up(size + MX_PAD, MX_ALIGN);
+  const size_t align = mx_min(whole & (0 - whole), MX_SLICE_SIZE);
+  return (uint8_t*)mx_align_down((uintptr_t)(data_end - size), align);
+}
+
+static bool set_up(guarded_t* g, mx_heap_t* heap, size_t size) {
+  uint8_t* const data_end = g->data + g->data_size;
+  g->block = place_of(data_end, size);
+  g->size = size;
+  if (!mx_os_commit(g->data, g->data_size)) return false;
+  mx_page_t* const page = (g->page != NULL ? g->page : (mx_page_t*)mx_meta_alloc(sizeof(*page)));
+  if (page == NULL) return false;
+  g->page = page;
+  mx_slices_t slices = {NULL, 0, (g->mapping_size - MX_SLICE_SIZE) / MX_SLICE_SIZE, g->data, true};
+  mx_page_init(page, &slices, size, MX_BIN_HUGE, heap);
+  if (!mx_pagemap_set(g->data, page->slice_count, page)) return false;
+  page->start = g->block;
+  page->capacity = page->used = 1;
+  page->retired = MX_GUARDED_MARK;
+  page->next = (mx_page_t*)(void*)g;  // huge pages of the OS are linked by it; this one is not
+  memset(g->data, MX_FILL_SLACK, (size_t)(g->block - g->data));
+  memset(g->block + size, MX_FILL_SLACK, (size_t)(data_end - g->block - size));
+  mx_store_relaxed(&g->is_freed, 0);
+  note_stack(g->alloc_stack);
+  mx_store_release(&page->owner, MX_OWNER_HUGE);
+  return true;
+}
+
+static void forget(guarded_t* g) {
+  uint8_t* const mapping = mx_load_relaxed(&g->mapping);
+  mx_pagemap_set(g->data, (g->mapping_size - MX_SLICE_SIZE) / MX_SLICE_SIZE, NULL);
+  mx_vmem_unmap(mapping, g->mapping_size, 0);
+  mx_store_release(&g->mapping, (uint8_t*)NULL);
+}
+
+// Inaccessible memory, aligned to slices.
+static uint8_t* map(size_t total) {
+  uint8_t* const p = (uint8_t*)mx_os_map(NULL, total + MX_SLICE_SIZE, false);
+  if (p == NULL) return NULL;
+  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, MX_SLICE_SIZE);
+  if (start > p) mx_os_unmap(p, (size_t)(start - p));
+  mx_os_unmap(start + total, (size_t)(p + MX_SLICE_SIZE - start));
+  if (!mx_os_protect(start, total, false)) {
+    mx_os_unmap(start, total);
+    return NULL;
+  }
+  mx_count_add(&mx_process_counters.reserved, (int64_t)total);
+  return start;
+}
+
+// The record and mapping that a freed block leaves when it is the oldest and of this size; so most
+// samples need no new mapping.
+static guarded_t* recycle(size_t total) {
+  mx_lock_acquire(&lock);
+  guarded_t* const oldest = freed[freed_next];
+  const bool fits = (oldest != NULL && oldest->mapping_size == total);
+  if (fits) freed[freed_next] = NULL;
+  mx_lock_release(&lock);
+  return fits ? oldest : NULL;
+}
+
+static guarded_t* make_record(size_t total) {
+  guarded_t* g = recycle(total);
+  if (g != NULL) return g;
+  uint8_t* const mapping = map(total);
+  if (mapping == NULL) return NULL;
+  g = take_record(mapping);
+  if (g == NULL) {
+    mx_vmem_unmap(mapping, total, 0);
+    return NULL;
+  }
+  g->mapping_size = total;
+  g->data = mapping + MX_SLICE_SIZE;
+  return g;
+}
+
+void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
+  static mx_thread_local bool inside;  // what a stack walk allocates is not sampled
+  mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
+  if (!is_due(size) || inside || heap != &mx_subproc_main.main_heap || mx_pagemap_is_window()) {
+    return NULL;
+  }
+  if (mx_load_relaxed(&live) >= LIVE_MAX || !make_ready()) return NULL;
+  inside = true;
+  const size_t data = mx_align_up(mx_max(size, 1), mx_facts.os_page);
+  const size_t total =
+      MX_SLICE_SIZE + mx_align_up(data + mx_facts.os_page, MX_SLICE_SIZE);
+  guarded_t* const g = make_record(total);
+  void* result = NULL;
+  if (g != NULL) {
+    g->data_size = data;
+    if (set_up(g, heap, size)) {
+      mx_add_relaxed(&live, 1);
+      mx_counter_add(&heap->counters.malloc_guarded_count, 1);
+      result = g->block;
+    } else {
+      forget(g);
+    }
+  }
+  inside = false;
+  return result;
+}
+
+// What lies around the block in its OS pages must still be the fill.
+static void check_fill(const guarded_t* g) {
+  for (const uint8_t* p = g->data; p < g->block; p++) {
+    if (*p == MX_FILL_SLACK) continue;
+    mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write %zu bytes before it\n",
+             (void*)g->block, g->size, (size_t)(g->block - p));
+    break;
+  }
+  for (const uint8_t* p = g->block + g->size; p < g->data + g->data_size; p++) {
+    if (*p == MX_FILL_SLACK) continue;
+    mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n",
+             (void*)g->block, g->size, (size_t)(p - g->block));
+    break;
+  }
+}
+
+void mx_guarded_free(mx_page_t* page) {
+  guarded_t* const g = (guarded_t*)(void*)page->next;
+  check_fill(g);
+  note_stack(g->free_stack);
+  mx_store_release(&g->is_freed, 1);
+  page->capacity = page->used = 0;
+  mx_os_decommit(g->data, g->data_size);
+  mx_add_relaxed(&live, -1);
+  mx_lock_acquire(&lock);
+  guarded_t* const oldest = freed[freed_next];
+  freed[freed_next] = g;
+  freed_next = (freed_next + 1) % FREED_MAX;
+  mx_lock_release(&lock);
+  if (oldest != NULL) forget(oldest);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Owns faults and call stacks on Linux: the handler of SIGSEGV, the unwinder, the names of code.
+#if defined(__linux__)
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../base/fmt.h"
+#include "os.h"
+#if defined(__GLIBC__)
+#include <execinfo.h>
+#endif
+
+static struct sigaction former;
+static bool (*handler)(const void* address);
+
+// The instruction runs again after the return, now under what handled faults before.
+static void on_signal(int number, siginfo_t* info, void* context) {
+  (void)context;
+  const int saved = errno;
+  const bool ours = (info->si_code > 0 && handler(info->si_addr));
+  errno = saved;
+  if (!ours && (former.sa_flags & SA_SIGINFO) != 0 && former.sa_sigaction != NULL) {
+    former.sa_sigaction(number, info, context);
+    return;
+  }
+  sigaction(SIGSEGV, &former, NULL);
+}
+
+void mx_os_on_fault(bool (*on_fault)(const void* address)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof(action));
+  handler = on_fault;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, &former);
+}
+
+int mx_os_backtrace(void** frames, int most) {
+#if defined(__GLIBC__)
+  return backtrace(frames, most);
+#else
+  (void)frames;
+  (void)most;
+  return 0;
+#endif
+}
+
+bool mx_os_is_own_code(const void* address) {
+  Dl_info here, there;
+  return dladdr((const void*)(uintptr_t)&mx_os_on_fault, &here) != 0 &&
+         dladdr(address, &there) != 0 && here.dli_fbase == there.dli_fbase &&
+         (there.dli_sname == NULL || strcmp(there.dli_sname, "main") != 0);
+}
+
+void mx_os_describe_code(const void* address, char* buf, size_t size) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+    mx_format(buf, size, "(unknown)");
+    return;
+  }
+  const size_t offset = (size_t)((const char*)address - (const char*)info.dli_fbase);
+  if (info.dli_sname == NULL) {
+    mx_format(buf, size, "%s+0x%zx", info.dli_fname, offset);
+  } else {
+    const size_t in = (size_t)((const char*)address - (const char*)info.dli_saddr);
+    mx_format(buf, size, "%s+0x%zx (%s+0x%zx)", info.dli_sname, in, info.dli_fname, offset);
+  }
+}
+
+#endif

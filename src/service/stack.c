@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Owns call stacks: registers what the C library offers with mx_hooks.
+//
+// The unwinder is loaded at its first use, which allocates; a thread that is inside does not take
+// another stack. Frames of the library itself are left out in front.
+#include "stack.h"
+
+#include "../base/fmt.h"
+#include "../base/hooks.h"
+#include "../os/os.h"
+
+#define DEPTH_MAX 32
+
+static mx_thread_local bool inside;
+
+// Fills `stack` with return addresses, the caller's first; the rest stays as it was.
+static void capture(void** stack, int most) {
+  if (inside) return;
+  inside = true;
+  void* frames[DEPTH_MAX];
+  const int count = mx_os_backtrace(frames, DEPTH_MAX);
+  int from = 0;
+  while (from < count && mx_os_is_own_code(frames[from])) from++;
+  for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];
+  inside = false;
+}
+
+static void print_frame(int number, void* address) {
+  char place[160];
+  char line[256];
+  mx_os_describe_code(address, place, sizeof(place));
+  mx_os_write_stderr(line, mx_format(line, sizeof(line), "    #%d %p %s\n", number, address, place));
+}
+
+void mx_stack_init(void) {
+  mx_hooks.capture_stack = capture;
+  mx_hooks.print_frame = print_frame;
+}
