@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A large C++ program, generated: every unit instantiates maps, hashes, variants, regular expressions,
-sorts and deep recursive templates for types of its own, and prints one known sum."""
+"""A large C++ program, generated: every unit instantiates maps, hashes, variants, regular
+expressions, sorts and deep recursive templates for types of its own, and prints one known sum."""
 
 HEADERS = """algorithm any array bitset chrono complex condition_variable deque exception
 filesystem forward_list fstream functional future iomanip iostream iterator limits list locale map

@@ -31,6 +31,12 @@ SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(tbalance) FROM
   (SELECT count(*) FROM pgbench_history), (SELECT count(*) FROM pgbench_accounts);
 """
 
+INDEXES = """
+CREATE EXTENSION amcheck;
+SELECT count(bt_index_check(c.oid, true)) > 50 FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+  WHERE a.amname = 'btree' AND c.relkind = 'i' AND c.relpersistence = 'p';
+"""
+
 QUERIES = """
 CREATE TABLE big AS SELECT i, (i::bigint * 7919) % 1000003 AS k, md5(i::text) AS s
   FROM generate_series(1, {rows}) AS i;
@@ -100,9 +106,7 @@ def test(session):
   session.say(f"{clients * each} transactions in {ran.seconds:.1f} s, all balances agree; "
               f"{len(watch.seen)} server processes seen to map the library")
   queries(session, ask, 1000000 if session.heavy else 150000)
-  same("index check", ask("CREATE EXTENSION amcheck; SELECT count(bt_index_check(c.oid, true)) > 50 "
-                          "FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'btree' "
-                          "AND c.relkind = 'i' AND c.relpersistence = 'p';"), "t")
+  same("index check", ask(INDEXES), "t")
   dumped = session.run([dump, "--inserts", "-t", "pgbench_history"], env=env)
   same("rows dumped", dumped.out.count(b"\nINSERT INTO"), clients * each)
   session.stop(server, signal.SIGINT)

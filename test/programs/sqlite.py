@@ -14,8 +14,8 @@ PRAGMA cache_size = 2000; PRAGMA temp_store = memory;
 CREATE TABLE t(i INTEGER PRIMARY KEY, k INTEGER NOT NULL, s TEXT NOT NULL);
 BEGIN;
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-  INSERT INTO t SELECT i, (i * 7919) % {prime}, printf('row %d of key %08x', i, (i * 7919) % {prime})
-  FROM n;
+  INSERT INTO t SELECT i, k, printf('row %d of key %08x', i, k)
+  FROM (SELECT i, (i * 7919) % {prime} AS k FROM n);
 COMMIT;
 CREATE UNIQUE INDEX by_key ON t(k);
 CREATE INDEX by_text ON t(s);
