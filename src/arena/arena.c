@@ -148,7 +148,7 @@ static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
   return mx_align_up(mx_max(mx_max(size, MX_ARENA_MIN_SIZE), least), MX_SLICE_SIZE);
 }
 
-mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices) {
+mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) {
   const size_t least = slices * MX_SLICE_SIZE;
   for (size_t size = reserve_size(arenas, least); size >= least; size /= 2) {
     size = mx_align_up(size, MX_SLICE_SIZE);
@@ -160,7 +160,8 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices) {
       const long thp = mx_option(allow_thp);
       if (thp >= 2) mx_os_advise_large(p, size, true);
       else if (writable == 0) mx_os_advise_large(p, size, false);
-      mx_arena_config_t config = {p, size, eager, false, true, false, true, -1, NULL, NULL};
+      if (numa_node >= 0) mx_os_advise_numa(p, size, numa_node);
+      mx_arena_config_t config = {p, size, eager, false, true, false, true, numa_node, NULL, NULL};
       mx_arena_t* arena = mx_arena_add(arenas, &config);
       if (arena != NULL) {
         if (writable > 0) mx_bits_set(arena->committed, 0, mx_min(writable, size) / MX_SLICE_SIZE);

@@ -97,8 +97,8 @@ MX_BEGIN_DECLS
 // Makes an arena of memory; NULL when it is too small, collides with another in a window of the
 // page map, there are too many, or metadata cannot be had.
 mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config);
-// Reserves a new arena for at least `slices`; NULL when the OS refuses.
-mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices);
+// Reserves a new arena for at least `slices`, on a NUMA node or (-1) any; NULL when the OS refuses.
+mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node);
 // The arena that holds p, or NULL.
 mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p);
 // Adds all arenas to another list, beside which nobody uses the first one.

@@ -117,36 +117,56 @@ static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_req
   }
 }
 
-static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, bool strict_numa) {
+// How much the node of a request says: it must be the arena's; that of an arena of any node will do
+// as well; nothing.
+typedef enum node_match_e { NODE_EXACT, NODE_OR_ANY, NODE_IGNORED } node_match_t;
+
+static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_match_t match) {
   if (arena == NULL || mx_load_relaxed(&arena->free_slices) < r->count) return false;
   if (r->arena != NULL ? arena != r->arena : arena->is_exclusive) return false;
-  return !strict_numa || r->numa_node < 0 || arena->numa_node < 0 ||
-         arena->numa_node == r->numa_node;
+  if (r->numa_node < 0 || match == NODE_IGNORED || arena->numa_node == r->numa_node) return true;
+  return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
 static bool claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, bool dirty,
-                      bool strict_numa, mx_slices_t* out) {
+                      node_match_t match, mx_slices_t* out) {
   const size_t count = mx_load_acquire(&arenas->count);
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
-    if (!suits(arena, r, strict_numa)) continue;
+    if (!suits(arena, r, match)) continue;
     if (claim_in(arenas, arena, r, dirty ? arena->dirty : NULL, out)) return true;
   }
   return false;
 }
 
-static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+static bool claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
+                                 node_match_t match, mx_slices_t* out) {
   const bool has_dirty = mx_load_relaxed(&arenas->waiting) > 0;
-  if (has_dirty && r->count <= DIRTY_FIRST_MAX && claim_any(arenas, r, true, true, out)) {
+  if (has_dirty && r->count <= DIRTY_FIRST_MAX && claim_any(arenas, r, true, match, out)) {
     return true;
   }
-  return claim_any(arenas, r, false, true, out) ||
-         (r->numa_node >= 0 && claim_any(arenas, r, false, false, out));
+  return claim_any(arenas, r, false, match, out);
+}
+
+static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  return claim_dirty_or_fresh(arenas, r, NODE_OR_ANY, out) ||
+         (r->numa_node >= 0 && claim_any(arenas, r, false, NODE_IGNORED, out));
+}
+
+// From an arena of the very node, which is made if need be.
+static bool claim_on_node(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  if (r->numa_node < 0 || r->arena != NULL) return false;
+  if (claim_dirty_or_fresh(arenas, r, NODE_EXACT, out)) return true;
+  if (mx_option(disallow_os_alloc) != 0) return false;
+  const size_t align_room = (r->align > 1 ? r->align : 0);
+  return mx_arena_reserve(arenas, r->count + align_room, r->numa_node) != NULL &&
+         claim_any(arenas, r, false, NODE_EXACT, out);
 }
 
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
   if (mx_option(disallow_arena_alloc) != 0 && r->arena == NULL) return false;
   if (!mx_arenas_allow(arenas, r->count * MX_SLICE_SIZE)) return false;
+  if (claim_on_node(arenas, r, out)) return true;
   for (unsigned tries = 0; tries < 4; tries++) {
     const size_t seen = mx_load_acquire(&arenas->count);
     if (claim(arenas, r, out)) return true;
@@ -159,7 +179,7 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
         mx_arena_reserve_large_pages(arenas, mx_max(bytes, MX_ARENA_MIN_SIZE), false) != NULL) {
       continue;
     }
-    if (mx_arena_reserve(arenas, r->count + align_room) == NULL) {
+    if (mx_arena_reserve(arenas, r->count + align_room, -1) == NULL) {
       return claim(arenas, r, out);
     }
   }

@@ -23,6 +23,7 @@
 static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
   if (mx_page_is_huge(page)) {
     mx_count_add(&heap->counters.malloc_huge, change * (int64_t)page->block_size);
+    mx_count_add(&heap->counters.bin_pages[MX_BIN_HUGE], change);
     if (change > 0) mx_counter_add(&heap->counters.malloc_huge_count, change);
   } else {
     mx_count_add(&heap->counters.pages, change);
@@ -75,7 +76,8 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
     if (kept != NULL) return kept;
   }
   const size_t size = mx_bin_size(bin);
-  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, heap->numa_node};
+  const int node = mx_heap_node(heap);
+  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, node};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;
@@ -234,6 +236,7 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin) {
     if (i == SIZE_MAX) return NULL;
     unlist(heap->subproc, arena, bin, i);
     mx_page_t* page = mx_arena_record(arena, i);
+    mx_counter_add(&heap->counters.page_searches, 1);
     if (mx_remote_try_claim(page) && accept(page, heap, bin)) return page;
   }
   return NULL;
@@ -264,6 +267,7 @@ mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
   if (!mx_heap_is_main(heap)) {
     page = reclaim_in_heap(heap, bin);
   } else if (mx_load_relaxed(&heap->subproc->listed[bin]) > 0) {
+    mx_counter_add(&heap->counters.page_searches_count, 1);
     mx_arenas_t* arenas = &heap->subproc->arenas;
     const size_t count = mx_load_acquire(&arenas->count);
     for (size_t i = 0; i < count && page == NULL; i++) {

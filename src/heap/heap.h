@@ -17,6 +17,8 @@
 
 #include "../base/counters.h"
 #include "../base/lock.h"
+#include "../base/options.h"
+#include "../mem/numa.h"
 #include "../page/page.h"
 
 typedef struct mx_theap_s mx_theap_t;
@@ -113,6 +115,13 @@ extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap;
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last;
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
+
+// The NUMA node that a heap's memory shall be on: the heap's own, or that of the thread that asks,
+// where the option says so; -1: none.
+static inline int mx_heap_node(const mx_heap_t* heap) {
+  if (heap->numa_node >= 0 || mx_option(arena_is_numa_local) == 0) return heap->numa_node;
+  return mx_numa_count() == 1 ? -1 : (int)mx_numa_current();
+}
 
 MX_BEGIN_DECLS
 // ---- start and threads (thread.c) --------------------------------------------------------------
