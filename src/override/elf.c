@@ -81,8 +81,9 @@ void* valloc(size_t size) MX_NOTHROW { return mi_valloc(size); }
 
 void* pvalloc(size_t size) MX_NOTHROW { return mi_pvalloc(size); }
 
+// glibc and OpenBSD set ENOMEM for a product that overflows, unlike mi_reallocarray.
 void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW {
-  return mi_reallocarray(p, count, size);
+  return mi_reallocn(p, count, size);
 }
 
 int reallocarr(void* ptrp, size_t count, size_t size) { return mi_reallocarr(ptrp, count, size); }

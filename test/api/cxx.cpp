@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// C++ on the library: every form of new and delete, the new-handler and std::bad_alloc out of a
-// library that is C, containers on the allocators, and the memory resource.
+// C++ on the library: every form of new and delete (those of mimalloc-new-delete.h), the new-handler
+// and std::bad_alloc out of a library that is C, containers on the allocators, and the memory
+// resource.
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -13,6 +14,8 @@
 #include <thread>
 #include <unordered_map>
 #include <vector>
+
+#include <mimalloc-new-delete.h>
 
 #include "expect.h"
 

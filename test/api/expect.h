@@ -76,11 +76,15 @@ static inline void expect_errors(void) {
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-// The compiler believes what the declarations say of a result's alignment, so it is kept from
-// knowing where the pointer comes from.
-static inline int is_multiple(const void* p, size_t align) {
+// The same pointer. The compiler believes what the declarations say of a result's alignment and
+// size, so it is kept from knowing where the pointer comes from.
+static inline const void* unseen(const void* p) {
   const void* volatile seen = p;
-  return (uintptr_t)seen % align == 0;
+  return seen;
+}
+
+static inline int is_multiple(const void* p, size_t align) {
+  return (uintptr_t)unseen(p) % align == 0;
 }
 
 static inline int is_zero(const void* p, size_t size) {
