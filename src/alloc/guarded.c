@@ -127,7 +127,7 @@ static void draw_next(long rate) {
 
 void mx_guarded_pass(size_t blocks) { until_next -= (int64_t)blocks - 1; }
 
-static bool is_due(size_t size) {
+static bool is_sampled(size_t size) {
   const long rate = mx_option(guarded_sample_rate);
   const size_t least = (size_t)mx_option(guarded_min), most = (size_t)mx_option(guarded_max);
   if (!has_count) draw_next(rate);
@@ -152,7 +152,7 @@ static bool make_ready(void) {
   return records != NULL;
 }
 
-static guarded_t* take_record(uint8_t* mapping) {
+static guarded_t* claim_record(uint8_t* mapping) {
   static size_t hint;
   guarded_t* found = NULL;
   mx_lock_acquire(&lock);
@@ -238,7 +238,7 @@ static guarded_t* make_record(size_t total) {
   if (g != NULL) return g;
   uint8_t* const mapping = map(total);
   if (mapping == NULL) return NULL;
-  g = take_record(mapping);
+  g = claim_record(mapping);
   if (g == NULL) {
     mx_vmem_unmap(mapping, total, 0);
     return NULL;
@@ -251,7 +251,7 @@ static guarded_t* make_record(size_t total) {
 void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
   static mx_thread_local bool inside;  // what a stack walk allocates is not sampled
   mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
-  if (!is_due(size) || inside || heap != &mx_subproc_main.main_heap || mx_pagemap_is_window()) {
+  if (!is_sampled(size) || inside || heap != &mx_subproc_main.main_heap || mx_pagemap_is_window()) {
     return NULL;
   }
   if (mx_load_relaxed(&live) >= LIVE_MAX || !make_ready()) return NULL;
@@ -276,7 +276,7 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
 }
 
 // What lies around the block in its OS pages must still be the fill.
-static void check_fill(const guarded_t* g) {
+static void check_surroundings(const guarded_t* g) {
   for (const uint8_t* p = g->data; p < g->block; p++) {
     if (*p == MX_FILL_SLACK) continue;
     mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write %zu bytes before it\n",
@@ -293,7 +293,7 @@ static void check_fill(const guarded_t* g) {
 
 void mx_guarded_free(mx_page_t* page) {
   guarded_t* const g = (guarded_t*)(void*)page->next;
-  check_fill(g);
+  check_surroundings(g);
   note_stack(g->free_stack);
   mx_store_release(&g->is_freed, 1);
   page->capacity = page->used = 0;

@@ -186,7 +186,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
 }
 
 bool mx_huge_resize(mx_page_t* page, size_t size) {
-  if (MX_PADDING || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return false;
+  if (MX_PADDING || mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return false;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
   if (bytes <= MX_BIN_MAX_SIZE) return false;
   return bytes <= page->block_size ? shrink(page, bytes) : grow_in_place(page, bytes, false);
