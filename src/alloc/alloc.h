@@ -39,6 +39,8 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero);
 void mx_huge_free(mx_page_t* page);
 // Resizes in place, or by moving page tables; NULL when it cannot.
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero);
+// Resizes in place only; false when it cannot.
+bool mx_huge_resize(mx_page_t* page, size_t size);
 MX_END_DECLS
 
 #endif

@@ -323,11 +323,7 @@ void mx_thread_set_pooled(void) {
   if (mx_thread_theap() != NULL) mx_tls_theap->first->is_pooled = true;
 }
 
-void mx_thread_done(void* first_of_thread) {
-  mx_theap_t* const first = (mx_theap_t*)first_of_thread;
-  // A thread that ended by a call of its own may have armed nothing since.
-  if (first == NULL || mx_tls_theap->first != first) return;
-  mx_tls_theap = mx_tls_last = &mx_theap_ended;
+static void end_thread(mx_theap_t* first) {
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) leave_heap(theap);
   // Who gave up a heap touched `first` under the guards of its theaps or the heap's lock: all that
@@ -336,6 +332,22 @@ void mx_thread_done(void* first_of_thread) {
     next = theap->next_in_thread;
     mx_theap_recycle(theap);
   }
+}
+
+void mx_thread_done(void* first_of_thread) {
+  mx_theap_t* const first = (mx_theap_t*)first_of_thread;
+  // A thread that ended by a call of its own may have armed nothing since.
+  if (first == NULL || mx_tls_theap->first != first) return;
+  mx_tls_theap = mx_tls_last = &mx_theap_ended;
+  end_thread(first);
+}
+
+void mx_thread_bury(void* first_of_thread, uintptr_t id) {
+  mx_theap_t* const first = (mx_theap_t*)first_of_thread;
+  // A thread that ended by a call of its own left its record to others, who wrote their id before
+  // they bound it.
+  if (mx_load_acquire(&first->heap) == NULL || (first->tid & ~MX_OWNER_TAGS) != id) return;
+  end_thread(first);
 }
 
 // ---- fork --------------------------------------------------------------------------------------

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor on Linux: every promise of os.h, kept by direct system calls.
+// Owns the ground floor on Linux: every promise of os.h, kept by direct system calls. What needs a
+// libc (threads, the environment, a clock without a system call) has its counterpart for programs
+// without one in linux_nolibc.c.
 #if defined(__linux__)
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#if !defined(MI_NO_LIBC)
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
+#endif
 
 #include "../base/atomic.h"
 #include "linux_syscall.h"
@@ -48,11 +52,19 @@
 mx_thread_local uintptr_t mx_thread_anchor;
 #endif
 
+size_t mx_os_page_size(void);
+
+#if !defined(MI_NO_LIBC)
 extern char** environ;
 
-void mx_os_init(void) {
+size_t mx_os_page_size(void) {
   const unsigned long page = getauxval(AT_PAGESZ);
-  mx_facts.os_page = (page == 0 ? 4096 : (size_t)page);
+  return page == 0 ? 4096 : (size_t)page;
+}
+#endif
+
+void mx_os_init(void) {
+  mx_facts.os_page = mx_os_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
 #if MX_64BIT
   // 47 bits of user addresses unless a program asks for more with a hint, which we never do;
@@ -189,6 +201,7 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   return total;
 }
 
+#if !defined(MI_NO_LIBC)
 void mx_os_process_info(mx_process_info_t* info) {
   struct rusage usage;
   memset(&usage, 0, sizeof(usage));
@@ -215,6 +228,7 @@ uint64_t mx_os_clock_msecs(void) {
   if (clock_gettime(CLOCK_MONOTONIC_COARSE, &t) != 0) return 0;
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
+#endif
 
 unsigned mx_os_numa_count(void) {
   char text[256];
@@ -246,7 +260,9 @@ bool mx_os_random(void* buf, size_t size) {
 #endif
 }
 
+#if !defined(MI_NO_LIBC)
 char** mx_os_environ(void) { return environ; }
+#endif
 
 void mx_os_write_stderr(const char* text, size_t length) {
   while (length > 0) {
@@ -260,9 +276,11 @@ void mx_os_write_stderr(const char* text, size_t length) {
 
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
+#if !defined(MI_NO_LIBC)
 void mx_os_abort(void) { abort(); }
 
 void mx_os_set_errno(int code) { errno = code; }
+#endif
 
 // ---- background --------------------------------------------------------------------------------
 
@@ -284,6 +302,7 @@ bool mx_os_barrier_all(void) {
 #endif
 }
 
+#if !defined(MI_NO_LIBC)
 #define MX_BACKGROUND_STACK (64 * 1024)
 
 static void* run_background(void* run) {
@@ -314,6 +333,7 @@ bool mx_os_thread_start(void (*run)(void)) {
   errno = saved;
   return result == 0;
 }
+#endif
 
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
   const struct timespec time = {(time_t)(msecs / 1000), (long)(msecs % 1000) * 1000000};
@@ -327,6 +347,7 @@ void mx_os_wake(mx_atomic(uint32_t)* word) {
 
 // ---- threads -----------------------------------------------------------------------------------
 
+#if !defined(MI_NO_LIBC)
 static pthread_key_t exit_key;
 static mx_atomic(int) exit_key_made;
 
@@ -345,5 +366,6 @@ void mx_os_thread_arm(void* value) {
   if (mx_load_acquire(&exit_key_made) != 0) pthread_setspecific(exit_key, value);
   errno = saved;
 }
+#endif
 
 #endif

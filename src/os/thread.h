@@ -8,8 +8,18 @@
 
 #include "../base/compiler.h"
 
+// Without a libc no code of ours runs when a thread ends, and its address comes again before others
+// have noticed: there the identity is a number that is never used again.
 MX_BEGIN_DECLS
-#if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__)
+#if defined(MI_NO_LIBC)
+extern mx_thread_local uintptr_t mx_thread_number;  // MX_THREAD_UNNUMBERED: asks for one
+#define MX_THREAD_UNNUMBERED ((uintptr_t)8)
+uintptr_t mx_thread_take_number(void);
+mx_inline uintptr_t mx_thread_id(void) {
+  const uintptr_t id = mx_thread_number;
+  return mx_likely(id != MX_THREAD_UNNUMBERED) ? id : mx_thread_take_number();
+}
+#elif defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__)
 mx_inline uintptr_t mx_thread_id(void) {
   uintptr_t id;
   __asm__("movq %%fs:0, %0" : "=r"(id));
@@ -35,7 +45,9 @@ MX_END_DECLS
 
 // Whether `id` is the calling thread's.
 mx_inline bool mx_thread_is(uintptr_t id) {
-#if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__) && !defined(MX_EXPLORE)
+#if defined(MI_NO_LIBC)
+  return id == mx_thread_number;
+#elif defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__) && !defined(MX_EXPLORE)
   // One comparison with the thread pointer where it lies, which compilers do not find.
   bool same;
   __asm__("cmpq %%fs:0, %1" : "=@cce"(same) : "r"(id));

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+//! The package `mimalloc` for Zig 0.15.2, 0.16 and 0.17. docs/zig.md tells how to use it.
+//!
+//!   zig build test       the tests of the Zig front, in the mode that -Doptimize says
+//!   zig build bench      the comparison with the allocators of the standard library
+//!   zig build -Dlibs     libmimalloc.so, the library that CMake builds
+//!
+//! On Linux (x86-64, arm64) the core is compiled without a libc; a program that links one gets
+//! its help all the same, see zig/mimalloc.zig. Elsewhere it needs the libc.
+const std = @import("std");
+
+/// The core and the part of the C interface that the front uses.
+const sources = [_][]const u8{
+    "base/base.c",             "base/counters.c",         "base/fmt.c",
+    "base/sizeclass.c",        "os/cxx.c",                "os/linux.c",
+    "os/linux_nolibc.c",       "os/robust.c",             "mem/bitmap.c",
+    "mem/numa.c",              "mem/pagemap.c",           "mem/random.c",
+    "mem/vmem.c",              "arena/arena.c",           "arena/arena_list.c",
+    "arena/huge_pages.c",      "arena/purge.c",           "arena/slices.c",
+    "page/holes.c",            "page/live.c",             "page/page.c",
+    "page/walk_pages.c",       "heap/adopt.c",            "heap/claim.c",
+    "heap/deferred.c",         "heap/fork.c",             "heap/give_back.c",
+    "heap/heap.c",             "heap/heap_cache.c",       "heap/heap_record.c",
+    "heap/huge_cache.c",       "heap/os_pages.c",         "heap/subproc.c",
+    "heap/theap.c",            "heap/theap_record.c",     "heap/thread.c",
+    "alloc/free.c",            "alloc/harden.c",          "alloc/huge.c",
+    "alloc/realloc.c",         "alloc/slow.c",            "alloc/zeroblock.c",
+    "service/arena_map.c",     "service/cgroup.c",        "service/limits.c",
+    "service/log.c",           "service/options.c",       "service/scavenger.c",
+    "service/stats.c",         "service/stats_fields.c",  "service/stats_json.c",
+    "service/stats_prometheus.c", "service/stats_text.c", "service/walk.c",
+    "api/api_arena.c",         "api/api_basic.c",         "api/api_heap_manage.c",
+    "api/api_hooks.c",         "api/api_memory.c",        "api/api_option.c",
+    "api/api_runtime.c",       "api/api_stats.c",         "api/api_subproc.c",
+    "api/api_theap.c",         "api/root.c",
+};
+
+/// What the shared library has beyond that.
+const shared_sources = [_][]const u8{
+    "api/api_aligned.c", "api/api_cpp.c",      "api/api_heap.c",
+    "api/api_posix.c",   "override/cxx.c",     "override/elf.c",
+    "override/glibc.c",
+};
+
+const common_flags = [_][]const u8{
+    "-std=gnu11",           "-Wall",                     "-Wextra",
+    "-fno-builtin-malloc",  "-ftls-model=initial-exec",  "-fno-sanitize=undefined",
+    "-ffunction-sections",  "-fdata-sections",           "-fvisibility=hidden",
+};
+
+const Options = struct { libc: bool, debug: ?u8, secure: ?u8 };
+
+fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) []const []const u8 {
+    const release = optimize != .Debug;
+    const debug: u8 = options.debug orelse if (release) 0 else 1;
+    var flags: std.ArrayListUnmanaged([]const u8) = .empty;
+    flags.appendSlice(b.allocator, &common_flags) catch @panic("OOM");
+    const add = struct {
+        fn add(owner: *std.Build, list: *std.ArrayListUnmanaged([]const u8), flag: []const u8) void {
+            list.append(owner.allocator, flag) catch @panic("OOM");
+        }
+    }.add;
+    add(b, &flags, b.fmt("-DMI_DEBUG={d}", .{debug}));
+    if (release) add(b, &flags, "-DNDEBUG");
+    if (release) add(b, &flags, "-DMI_BUILD_RELEASE");
+    if (options.secure) |level| add(b, &flags, b.fmt("-DMI_SECURE={d}", .{level}));
+    // A released program that is to be safe has every free checked.
+    if (optimize == .ReleaseSafe and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
+    if (!options.libc) {
+        add(b, &flags, "-DMI_NO_LIBC");
+        // There is nobody to lay out the storage of a thread of the library's own.
+        add(b, &flags, "-DMI_DEFAULT_BACKGROUND_PURGE=0");
+        add(b, &flags, "-ffreestanding");
+        add(b, &flags, b.fmt("-isystem{s}", .{b.pathFromRoot("src/os/nolibc")}));
+    }
+    return flags.items;
+}
+
+fn needsLibc(target: std.Target) bool {
+    if (target.os.tag != .linux) return true;
+    return switch (target.cpu.arch) {
+        .x86_64, .aarch64 => target.ptrBitWidth() != 64,
+        else => true,
+    };
+}
+
+fn makeModule(
+    b: *std.Build,
+    name: ?[]const u8,
+    target: std.Build.ResolvedTarget,
+    optimize: std.builtin.OptimizeMode,
+    options: Options,
+) *std.Build.Module {
+    const settings: std.Build.Module.CreateOptions = .{
+        .root_source_file = b.path("zig/mimalloc.zig"),
+        .target = target,
+        .optimize = optimize,
+        // Without a libc of its own the module neither requires nor forbids one.
+        .link_libc = if (options.libc) true else null,
+        .omit_frame_pointer = optimize != .Debug,
+    };
+    const module = if (name) |n| b.addModule(n, settings) else b.createModule(settings);
+    const settings_of_c = b.addOptions();
+    settings_of_c.addOption(bool, "core_has_libc", options.libc);
+    module.addOptions("settings", settings_of_c);
+    const flags = flagsOf(b, optimize, options);
+    module.addCSourceFiles(.{ .root = b.path("src"), .files = &sources, .flags = flags });
+    module.addCSourceFile(.{ .file = b.path("zig/front.c"), .flags = flags });
+    return module;
+}
+
+pub fn build(b: *std.Build) void {
+    const target = b.standardTargetOptions(.{});
+    const optimize = b.standardOptimizeOption(.{});
+    const libc = b.option(bool, "libc", "Compile the core for a libc, with its background thread") orelse
+        needsLibc(target.result);
+    const options: Options = .{
+        .libc = libc,
+        .debug = b.option(u8, "debug", "Checks in the core: 0 to 3 (default: 1 in Debug, else 0)"),
+        .secure = b.option(u8, "secure", "Mitigations in the core: levels 1 to 5"),
+    };
+    const module = makeModule(b, "mimalloc", target, optimize, options);
+
+    addTests(b, module, target, optimize, options);
+    addBenchmarks(b, target, options);
+    if (b.option(bool, "libs", "Build the shared library for C") orelse false) {
+        addSharedLibrary(b, target, optimize, options);
+    }
+}
+
+fn addTests(
+    b: *std.Build,
+    module: *std.Build.Module,
+    target: std.Build.ResolvedTarget,
+    optimize: std.builtin.OptimizeMode,
+    options: Options,
+) void {
+    const step = b.step("test", "Run the tests of the Zig front");
+    const Variant = struct { name: []const u8, link_libc: bool, single_threaded: bool };
+    const variants = [_]Variant{
+        .{ .name = "test", .link_libc = false, .single_threaded = false },
+        .{ .name = "test-libc", .link_libc = true, .single_threaded = false },
+        .{ .name = "test-single-threaded", .link_libc = false, .single_threaded = true },
+    };
+    const filter = b.option([]const u8, "filter", "Only tests whose name contains this");
+    for (variants) |variant| {
+        if (options.libc and !variant.link_libc) continue;
+        const tests = b.addTest(.{
+            .name = variant.name,
+            .filters = if (filter) |f| b.allocator.dupe([]const u8, &.{f}) catch @panic("OOM") else &.{},
+            .root_module = b.createModule(.{
+                .root_source_file = b.path("zig/test.zig"),
+                .target = target,
+                .optimize = optimize,
+                .link_libc = if (variant.link_libc) true else null,
+                .single_threaded = variant.single_threaded,
+                .imports = &.{.{ .name = "mimalloc", .module = module }},
+            }),
+        });
+        step.dependOn(&b.addRunArtifact(tests).step);
+    }
+    // The sample of the documentation is a program of its own.
+    const sample = b.addExecutable(.{ .name = "sample", .root_module = b.createModule(.{
+        .root_source_file = b.path("zig/sample.zig"),
+        .target = target,
+        .optimize = optimize,
+        .imports = &.{.{ .name = "mimalloc", .module = module }},
+    }) });
+    step.dependOn(&b.addRunArtifact(sample).step);
+}
+
+fn addBenchmarks(b: *std.Build, target: std.Build.ResolvedTarget, options: Options) void {
+    const step = b.step("bench", "Compare with the standard library's allocators");
+    const bench = b.addExecutable(.{ .name = "bench", .root_module = b.createModule(.{
+        .root_source_file = b.path("zig/bench.zig"),
+        .target = target,
+        .optimize = .ReleaseFast,
+        .imports = &.{.{
+            .name = "mimalloc",
+            .module = makeModule(b, null, target, .ReleaseFast, options),
+        }},
+    }) });
+    const install = b.addInstallArtifact(bench, .{});
+    const run = b.addRunArtifact(bench);
+    run.stdio = .inherit;
+    if (b.args) |args| run.addArgs(args);
+    step.dependOn(&install.step);
+    step.dependOn(&run.step);
+    const program = b.step("bench-program", "Build the benchmarks into zig-out/bin, without a run");
+    program.dependOn(&install.step);
+}
+
+fn addSharedLibrary(
+    b: *std.Build,
+    target: std.Build.ResolvedTarget,
+    optimize: std.builtin.OptimizeMode,
+    options: Options,
+) void {
+    const module = b.createModule(.{
+        .target = target,
+        .optimize = optimize,
+        .link_libc = true,
+        .pic = true,
+        .omit_frame_pointer = optimize != .Debug,
+    });
+    var flags: std.ArrayListUnmanaged([]const u8) = .empty;
+    const own = flagsOf(b, optimize, .{ .libc = true, .debug = options.debug, .secure = options.secure });
+    flags.appendSlice(b.allocator, own) catch @panic("OOM");
+    flags.appendSlice(b.allocator, &.{
+        "-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT",
+    }) catch @panic("OOM");
+    const root = b.path("src");
+    module.addCSourceFiles(.{ .root = root, .files = &sources, .flags = flags.items });
+    module.addCSourceFiles(.{ .root = root, .files = &shared_sources, .flags = flags.items });
+    const library = b.addLibrary(.{ .name = "mimalloc", .linkage = .dynamic, .root_module = module });
+    library.installHeadersDirectory(b.path("include"), "", .{});
+    b.installArtifact(library);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Owns the error numbers that the library reports, and an errno of each thread for them.
+#ifndef MX_NOLIBC_ERRNO_H
+#define MX_NOLIBC_ERRNO_H
+
+extern _Thread_local int mx_nolibc_errno;
+#define errno mx_nolibc_errno
+
+#define EAGAIN 11
+#define ENOMEM 12
+#define EFAULT 14
+#define EINVAL 22
+#define ERANGE 34
+#define EOVERFLOW 75
+
+#endif

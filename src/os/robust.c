@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// Owns the ends of threads where no code of ours runs at them: a program without a libc.
+//
+// The kernel keeps a "robust list" of each thread: when the thread dies, however that happens, it
+// writes FUTEX_OWNER_DIED into the words on the list. Each thread that has a heap enters one such
+// word, once. Others that need memory or begin look at the words from time to time, and whoever
+// finds such a one first buries the thread: its heap is given up to all.
+//
+// The list's head lies in an entry of a table that is never unmapped: in thread-local storage it
+// would be gone with the stack of a detached thread before the kernel reads it.
+//
+// A thread whose list is somebody else's, or that is refused one (seccomp, emulators), is asked for
+// by a signal that is never sent: ESRCH says that it is gone. That its number may be some other
+// thread's by then only delays the answer.
+//
+// A child of vfork runs on its parent's thread-local storage, and would register itself in the
+// parent's place: the process id tells, and the parent does it with its next slow call.
+#include "robust.h"
+
+#if defined(MI_NO_LIBC)
+
+#include "../base/lock.h"
+#include "linux_syscall.h"
+#include "os.h"
+#include "thread.h"
+
+#define OWNER_DIED 0x40000000u  // the whole word: the kernel clears the number of the thread
+#define BURIED 0x20000000u
+#define ESRCH_ 3
+
+#define CHUNK_SIZE (64 * MX_KIB)
+#define LOOKS 64         // entries that one look visits
+#define LOOKS_ASKING 4   // of those at most so many that need a system call
+
+enum { KIND_NONE, KIND_ROBUST, KIND_ASKED, KIND_PENDING };
+
+// The kernel's struct robust_list_head, its one entry, and the word.
+typedef struct entry_s {
+  void* first;
+  long word_offset;
+  void* pending;
+  void* link;                  // of the entry: leads back to the head
+  mx_atomic(uint32_t) word;
+  mx_atomic(uint32_t) kind;
+  void* value;
+  uintptr_t id;
+  struct entry_s* next_free;   // under the lock
+  long tid;
+} entry_t;
+
+typedef struct chunk_s {
+  struct chunk_s* next;
+  mx_atomic(size_t) count;
+  entry_t entries[];
+} chunk_t;
+
+#define CHUNK_ENTRIES ((CHUNK_SIZE - sizeof(chunk_t)) / sizeof(entry_t))
+
+static mx_lock_t lock;  // of the free list and of making entries
+static entry_t* free_entries;
+static mx_atomic(chunk_t*) chunks;  // newest first, never given back
+static mx_atomic(mx_bury_fn*) bury;
+static mx_atomic(long) process;
+
+static mx_thread_local entry_t* own;
+// Where this thread's next look begins.
+static mx_thread_local chunk_t* look_chunk;
+static mx_thread_local size_t look_index;
+
+// ---- entries -----------------------------------------------------------------------------------
+
+static entry_t* carve(void) {
+  chunk_t* chunk = mx_load_relaxed(&chunks);
+  if (chunk == NULL || mx_load_relaxed(&chunk->count) == CHUNK_ENTRIES) {
+    chunk_t* const fresh = (chunk_t*)mx_os_map(NULL, CHUNK_SIZE, true);
+    if (fresh == NULL) return NULL;
+    fresh->next = chunk;
+    mx_store_release(&chunks, fresh);
+    chunk = fresh;
+  }
+  const size_t count = mx_load_relaxed(&chunk->count);
+  mx_store_release(&chunk->count, count + 1);
+  return &chunk->entries[count];
+}
+
+static entry_t* take_entry(void) {
+  mx_lock_acquire(&lock);
+  entry_t* entry = free_entries;
+  if (entry != NULL) free_entries = entry->next_free;
+  else entry = carve();
+  mx_lock_release(&lock);
+  return entry;
+}
+
+static void put_entry(entry_t* entry) {
+  entry->value = NULL;
+  mx_store_release(&entry->kind, (uint32_t)KIND_NONE);
+  mx_lock_acquire(&lock);
+  entry->next_free = free_entries;
+  free_entries = entry;
+  mx_lock_release(&lock);
+}
+
+static long process_id(void) { return mx_syscall1(SYS_getpid, 0); }
+
+// Whether the kernel takes this thread's list, which may be somebody else's already.
+static bool enter_list(entry_t* entry) {
+  void* head = NULL;
+  size_t size = 0;
+  if (mx_syscall3(SYS_get_robust_list, 0, &head, &size) != 0 || head != NULL) return false;
+  entry->first = &entry->link;
+  entry->link = entry;
+  entry->word_offset = (long)((char*)&entry->word - (char*)&entry->link);
+  entry->pending = NULL;
+  return mx_syscall2(SYS_set_robust_list, entry, 3 * sizeof(void*)) == 0;
+}
+
+static void enter(entry_t* entry) {
+  if (process_id() != mx_load_relaxed(&process)) {
+    mx_store_release(&entry->kind, (uint32_t)KIND_PENDING);
+    return;
+  }
+  entry->tid = mx_syscall1(SYS_gettid, 0);
+  mx_store_relaxed(&entry->word, (uint32_t)entry->tid);
+  const bool entered = enter_list(entry);
+  mx_store_release(&entry->kind, (uint32_t)(entered ? KIND_ROBUST : KIND_ASKED));
+}
+
+void mx_robust_arm(void* value) {
+  if (mx_load_relaxed(&process) == 0) mx_store_relaxed(&process, process_id());
+  if (own == NULL && value != NULL) {
+    own = take_entry();
+    if (own == NULL) return;  // out of memory: this thread's heap is lost when it ends
+    own->value = value;
+    own->id = mx_thread_id();
+    enter(own);
+  } else if (own != NULL) {
+    own->value = value;
+  }
+  mx_robust_look();
+}
+
+// ---- the dead ----------------------------------------------------------------------------------
+
+static bool is_gone(const entry_t* entry, uint32_t kind, uint32_t word, int* asks) {
+  if (kind == KIND_ROBUST) return word == OWNER_DIED;
+  if (kind != KIND_ASKED || word == BURIED || --*asks < 0) return false;
+  return mx_syscall3(SYS_tgkill, mx_load_relaxed(&process), entry->tid, 0) == -ESRCH_;
+}
+
+static void look_at(entry_t* entry, mx_bury_fn* fn, int* asks) {
+  const uint32_t kind = mx_load_acquire(&entry->kind);
+  uint32_t word = mx_load_acquire(&entry->word);
+  if (kind == KIND_NONE || !is_gone(entry, kind, word, asks)) return;
+  if (!mx_cas_strong_acq_rel(&entry->word, &word, BURIED)) return;
+  if (entry->value != NULL) fn(entry->value, entry->id);
+  put_entry(entry);
+}
+
+void mx_robust_look(void) {
+  mx_bury_fn* const fn = mx_load_acquire(&bury);
+  if (fn == NULL) return;
+  if (own != NULL && mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
+  int asks = LOOKS_ASKING;
+  chunk_t* const newest = mx_load_acquire(&chunks);
+  for (int i = 0; i < LOOKS && newest != NULL; i++) {
+    if (look_chunk == NULL) {
+      look_chunk = newest;
+      look_index = 0;
+    }
+    if (look_index >= mx_load_acquire(&look_chunk->count)) {
+      look_chunk = look_chunk->next;
+      look_index = 0;
+      if (look_chunk == NULL) return;  // all seen: from the newest on the next time
+      continue;
+    }
+    entry_t* const entry = &look_chunk->entries[look_index++];
+    if (entry != own) look_at(entry, fn, &asks);
+  }
+}
+
+void mx_robust_setup(mx_bury_fn* fn) { mx_store_release(&bury, fn); }
+
+void mx_robust_after_fork(void) {
+  mx_lock_reset(&lock);
+  mx_store_relaxed(&process, process_id());
+  for (chunk_t* chunk = mx_load_relaxed(&chunks); chunk != NULL; chunk = chunk->next) {
+    for (size_t i = 0; i < mx_load_relaxed(&chunk->count); i++) {
+      entry_t* const entry = &chunk->entries[i];
+      if (entry != own && mx_load_relaxed(&entry->kind) != KIND_NONE) put_entry(entry);
+    }
+  }
+  if (own != NULL) enter(own);
+}
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Owns the contract between a program without a libc and the end of its threads: see robust.c.
+#ifndef MX_OS_ROBUST_H
+#define MX_OS_ROBUST_H
+
+#include "../base/compiler.h"
+
+// What a libc offers, if the program has one after all. The front defines `mx_libc` then.
+typedef struct mx_libc_s {
+  int (*key_create)(unsigned* key, void (*at_exit)(void*));
+  int (*set_specific)(unsigned key, const void* value);
+  int (*atfork)(void (*before)(void), void (*parent)(void), void (*child)(void));
+} mx_libc_t;
+
+typedef void mx_bury_fn(void* value, uintptr_t id);
+
+MX_BEGIN_DECLS
+// The calling thread's entry gets `value`; a thread with NULL is not buried.
+void mx_robust_arm(void* value);
+// Looks at some of the threads: of those that are gone, `bury` is called with the value they armed
+// themselves with and their id. Does nothing until there is such a function.
+void mx_robust_look(void);
+void mx_robust_setup(mx_bury_fn* bury);
+// In the child of a fork: only the calling thread is left.
+void mx_robust_after_fork(void);
+// To be called at the beginning of slow calls: notices a fork, and the ends of threads.
+void mx_nolibc_visit(void);
+MX_END_DECLS
+
+#endif

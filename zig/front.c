@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Owns the C side of the Zig front: std.mem.Allocator's four verbs in terms of the core's.
+//
+// Zig says with every resize and free which size and alignment it believes in. Checked builds
+// compare; the others need neither, since the page of a block knows both.
+//
+// A resize may only stay where it is. A remap may move, but not copy by itself: only huge blocks
+// are moved, by page tables. Shrinking to less than a quarter is refused for blocks that share
+// their page, so that the caller moves to a small block instead of holding on to a large one.
+#include <string.h>
+
+#include "../include/mimalloc-stats.h"
+#include "../src/alloc/fast.h"
+#include "../src/api/handles.h"
+#include "../src/api/root.h"
+#include "../src/api/sized.h"
+#include "../src/base/hooks.h"
+#if defined(MI_NO_LIBC)
+#include "../src/os/robust.h"
+#endif
+
+void* mx_zig_alloc(size_t size);
+void* mx_zig_alloc_aligned(size_t size, size_t align);
+void* mx_zig_heap_alloc(mi_heap_t* heap, size_t size, size_t align);
+bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size);
+void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size);
+void mx_zig_free(void* p, size_t size, size_t align);
+mi_heap_t* mx_zig_heap_new(void);
+
+void* mx_zig_alloc(size_t size) { return mx_alloc(size); }
+
+void* mx_zig_alloc_aligned(size_t size, size_t align) {
+  return mx_alloc_aligned(mx_tls_theap, size, align, 0, false);
+}
+
+void* mx_zig_heap_alloc(mi_heap_t* heap, size_t size, size_t align) {
+  mx_theap_t* const theap = mx_api_theap_of(heap);
+  if (mx_unlikely(theap == NULL)) return NULL;
+  if (mx_likely(align <= MX_ALIGN)) return mx_alloc_in(theap, size);
+  return mx_alloc_aligned(theap, size, align, 0, false);
+}
+
+mi_heap_t* mx_zig_heap_new(void) { return mi_heap_try_new(0, true, NULL); }
+
+// What a checked build says of a pointer and its size that do not belong together.
+static bool is_believed(const char* function, void* p, size_t size, size_t align) {
+  return !MX_CHECK_SIZED || mx_harden_check_sized(function, p, size, align);
+}
+
+bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
+  if (!is_believed("resize", p, size, align)) return false;
+  mx_page_t* const page = mx_pagemap_get(p);
+  if (mx_page_is_huge(page)) return p == page->start && mx_huge_resize(page, new_size);
+  if (MX_PADDING) {
+    if (new_size > size || new_size == 0) return false;
+    mx_harden_shrink(p, new_size);
+    return true;
+  }
+  return new_size <= page->block_size && new_size >= page->block_size / 4;
+}
+
+void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
+  if (mx_zig_resize(p, size, align, new_size)) return p;
+  mx_page_t* const page = mx_pagemap_get(p);
+  if (MX_PADDING || !mx_page_is_huge(page) || p != page->start || align > MX_SLICE_SIZE) return NULL;
+  return mx_huge_realloc(page, new_size, false);
+}
+
+void mx_zig_free(void* p, size_t size, size_t align) { mx_free_checked("free", p, size, align); }
+
+#if defined(MI_NO_LIBC)
+// Behind the start of the library, which sets the hook to its own needs.
+__attribute__((constructor(102))) static void look_after_threads(void) {
+  mx_robust_setup(&mx_thread_bury);
+  mx_hooks.slow_visit = &mx_nolibc_visit;
+}
+#endif

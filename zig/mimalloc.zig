@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+//! mimalloc for Zig: `allocator`, heaps that are given up at once, statistics.
+//!
+//! The allocator is thread-safe, each thread allocates from a heap of its own, and nothing is to be
+//! cleaned up when a thread ends: where a libc is linked its destructors tell, elsewhere the kernel
+//! does (src/os/robust.c). A block may be freed by another thread than the one that got it.
+//!
+//! Single-threaded programs use it in the same way.
+const std = @import("std");
+const builtin = @import("builtin");
+const settings = @import("settings");
+const Allocator = std.mem.Allocator;
+const Alignment = std.mem.Alignment;
+
+extern fn mx_zig_alloc(size: usize) ?[*]u8;
+extern fn mx_zig_alloc_aligned(size: usize, alignment: usize) ?[*]u8;
+extern fn mx_zig_heap_alloc(heap: *anyopaque, size: usize, alignment: usize) ?[*]u8;
+extern fn mx_zig_resize(p: [*]u8, size: usize, alignment: usize, new_size: usize) bool;
+extern fn mx_zig_remap(p: [*]u8, size: usize, alignment: usize, new_size: usize) ?[*]u8;
+extern fn mx_zig_free(p: [*]u8, size: usize, alignment: usize) void;
+extern fn mx_zig_heap_new() ?*anyopaque;
+extern fn mi_heap_destroy(heap: *anyopaque) void;
+extern fn mi_heap_delete(heap: *anyopaque) void;
+extern fn mi_heap_contains(heap: *anyopaque, p: *const anyopaque) bool;
+extern fn mi_collect(force: bool) void;
+extern fn mi_thread_done() void;
+extern fn mi_version() c_int;
+extern fn mi_stats_print_out(out: ?*const OutputFn, arg: ?*anyopaque) void;
+extern fn mi_process_info(
+    elapsed_msecs: ?*usize,
+    user_msecs: ?*usize,
+    system_msecs: ?*usize,
+    current_rss: ?*usize,
+    peak_rss: ?*usize,
+    current_commit: ?*usize,
+    peak_commit: ?*usize,
+    page_faults: ?*usize,
+) void;
+
+/// A drop-in replacement for `std.heap.smp_allocator` and `std.heap.c_allocator`.
+pub const allocator: Allocator = .{ .ptr = undefined, .vtable = &vtable };
+
+const vtable: Allocator.VTable = .{ .alloc = alloc, .resize = resize, .remap = remap, .free = free };
+
+/// Every block has at least this alignment.
+const plain_alignment = 16;
+
+fn alloc(_: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u8 {
+    const bytes = alignment.toByteUnits();
+    return if (bytes <= plain_alignment) mx_zig_alloc(len) else mx_zig_alloc_aligned(len, bytes);
+}
+
+fn resize(_: *anyopaque, memory: []u8, alignment: Alignment, new_len: usize, _: usize) bool {
+    return mx_zig_resize(memory.ptr, memory.len, alignment.toByteUnits(), new_len);
+}
+
+fn remap(_: *anyopaque, memory: []u8, alignment: Alignment, new_len: usize, _: usize) ?[*]u8 {
+    return mx_zig_remap(memory.ptr, memory.len, alignment.toByteUnits(), new_len);
+}
+
+fn free(_: *anyopaque, memory: []u8, alignment: Alignment, _: usize) void {
+    mx_zig_free(memory.ptr, memory.len, alignment.toByteUnits());
+}
+
+/// A heap of its own: any thread may allocate from it and free into it, and `deinit` frees all
+/// that is left at once.
+pub const Heap = struct {
+    handle: *anyopaque,
+
+    pub fn init() Allocator.Error!Heap {
+        return .{ .handle = mx_zig_heap_new() orelse return error.OutOfMemory };
+    }
+
+    /// Frees every block of the heap. No thread may be using the heap.
+    pub fn deinit(heap: *Heap) void {
+        mi_heap_destroy(heap.handle);
+        heap.* = undefined;
+    }
+
+    /// Gives the heap up, but keeps its blocks: `mimalloc.allocator` frees them.
+    pub fn release(heap: *Heap) void {
+        mi_heap_delete(heap.handle);
+        heap.* = undefined;
+    }
+
+    /// Whether memory lies in this heap.
+    pub fn contains(heap: Heap, p: *const anyopaque) bool {
+        return mi_heap_contains(heap.handle, p);
+    }
+
+    pub fn allocator(heap: Heap) Allocator {
+        return .{ .ptr = heap.handle, .vtable = &heap_vtable };
+    }
+};
+
+const heap_vtable: Allocator.VTable = .{
+    .alloc = heapAlloc,
+    .resize = resize,
+    .remap = remap,
+    .free = free,
+};
+
+fn heapAlloc(heap: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u8 {
+    return mx_zig_heap_alloc(heap, len, alignment.toByteUnits());
+}
+
+/// Gives memory back to the system that nothing uses; with `force` also what is kept for a while.
+pub fn collect(force: bool) void {
+    mi_collect(force);
+}
+
+/// Gives up this thread's heap now. Threads that end need not call it.
+pub fn threadDone() void {
+    mi_thread_done();
+}
+
+pub const OutputFn = fn (text: [*:0]const u8, arg: ?*anyopaque) callconv(.c) void;
+
+/// Writes statistics to `out`, or to the standard error stream.
+pub fn printStats(out: ?*const OutputFn, arg: ?*anyopaque) void {
+    mi_stats_print_out(out, arg);
+}
+
+pub const ProcessInfo = struct {
+    elapsed_msecs: usize = 0,
+    user_msecs: usize = 0,
+    system_msecs: usize = 0,
+    current_rss: usize = 0,
+    peak_rss: usize = 0,
+    current_commit: usize = 0,
+    peak_commit: usize = 0,
+    page_faults: usize = 0,
+};
+
+pub fn processInfo() ProcessInfo {
+    var info: ProcessInfo = .{};
+    mi_process_info(
+        &info.elapsed_msecs,
+        &info.user_msecs,
+        &info.system_msecs,
+        &info.current_rss,
+        &info.peak_rss,
+        &info.current_commit,
+        &info.peak_commit,
+        &info.page_faults,
+    );
+    return info;
+}
+
+/// As major * 10000 + minor * 100 + patch.
+pub fn version() u32 {
+    return @intCast(mi_version());
+}
+
+// The core is compiled before it is known whether the program links a libc. If it does, the core
+// gets from it what tells of threads' ends and of forks.
+const Libc = extern struct {
+    key_create: *const fn (*c_uint, ?*const fn (?*anyopaque) callconv(.c) void) callconv(.c) c_int,
+    set_specific: *const fn (c_uint, ?*const anyopaque) callconv(.c) c_int,
+    atfork: *const fn (Hook, Hook, Hook) callconv(.c) c_int,
+
+    const Hook = ?*const fn () callconv(.c) void;
+    extern "c" fn pthread_key_create(*c_uint, ?*const fn (?*anyopaque) callconv(.c) void) c_int;
+    extern "c" fn pthread_setspecific(c_uint, ?*const anyopaque) c_int;
+    extern "c" fn pthread_atfork(Hook, Hook, Hook) c_int;
+    const linked: Libc = .{
+        .key_create = pthread_key_create,
+        .set_specific = pthread_setspecific,
+        .atfork = pthread_atfork,
+    };
+};
+
+comptime {
+    if (builtin.link_libc and !settings.core_has_libc) @export(&Libc.linked, .{ .name = "mx_libc" });
+}
