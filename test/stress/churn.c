@@ -26,8 +26,9 @@ static void* body(void* arg) {
   random_t r = random_of(number);
   if (!STRESS_TSAN) pthread_setspecific(key, (void*)1);
   for (int i = 0; i < KEPT; i++) {
-    left[number % HISTORY][i] = block_new(random_size(&r), random_next(&r));
-    block_free(block_new(random_size(&r), 5));
+    // No larger ones: pages of those take long until they have been touched all over.
+    left[number % HISTORY][i] = block_new(32 + random_below(&r, 4000), random_next(&r));
+    block_free(block_new(32 + random_below(&r, 4000), 5));
   }
   return NULL;
 }
