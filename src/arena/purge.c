@@ -115,7 +115,7 @@ static size_t last_waiting(const mx_arena_t* arena, size_t below) {
   return SIZE_MAX;
 }
 
-static bool is_due(const mx_arena_t* arena, size_t i, const order_t* order) {
+static bool may_purge(const mx_arena_t* arena, size_t i, const order_t* order) {
   return mx_bits_test(arena->waiting, i) &&
          (uint32_t)(order->now - mx_load_relaxed(&arena->freed_at[i])) >= order->age;
 }
@@ -124,9 +124,9 @@ static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) 
   for (size_t end = arena->slices; order->most > 0;) {
     end = last_waiting(arena, end);
     if (end == SIZE_MAX) return;
-    if (!is_due(arena, end, order)) continue;
+    if (!may_purge(arena, end, order)) continue;
     size_t first = end++;
-    while (first > 0 && (intptr_t)(end - first) < order->most && is_due(arena, first - 1, order)) {
+    while (first > 0 && (intptr_t)(end - first) < order->most && may_purge(arena, first - 1, order)) {
       first--;
     }
     if (end - first >= order->least_run) {

@@ -55,7 +55,7 @@ MX_END_DECLS
 // No block is taken from the page from now on. Owner only.
 mx_inline void mx_page_rest(mx_page_t* page) {
   const uint8_t old = mx_load_relaxed(&page->lend);
-  if (MX_HOLES) mx_store_release(&page->lend, (uint8_t)(old | MX_PAGE_RESTS));
+  mx_store_release(&page->lend, (uint8_t)(old | MX_PAGE_RESTS));
 }
 
 // The owner wants to allocate from the page. False: it is lent.

@@ -96,9 +96,36 @@ static void settle(mi_stats_t* stats) {
   }
 }
 
+// ---- live blocks -------------------------------------------------------------------------------
+
+// Nobody counts blocks when they are made and freed: their pages know how many there are. Other
+// threads may use the pages meanwhile, so this is what there was of each at about this moment.
+static void add_blocks(mi_stats_t* stats, const mx_page_t* page) {
+  if (mx_page_is_huge(page) || page->bin == 0) return;
+  const bool is_current = ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0);
+  const size_t used = page->used, capacity = page->capacity, size = page->block_size;
+  const size_t live = mx_min(used - (is_current && used > 0 ? 1 : 0), capacity);
+  stats->malloc_bins[stat_bin_of_bin(page->bin)].current += (int64_t)live;
+  stats->malloc_normal.current += (int64_t)(live * size);
+  stats->page_committed.current += (int64_t)(capacity * size);
+}
+
+// Of one heap, or of all with NULL.
+static void add_blocks_of(mi_stats_t* stats, mx_subproc_t* subproc, const mx_heap_t* heap) {
+  const size_t count = mx_load_acquire(&subproc->arenas.count);
+  for (size_t i = 0; i < count; i++) {
+    const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
+    size_t index = 0;
+    for (mx_page_t* page; arena != NULL && (page = mx_page_next_in(arena, &index)) != NULL;) {
+      if (heap == NULL || mx_page_heap(page) == heap) add_blocks(stats, page);
+    }
+  }
+}
+
 void mx_stats_of_heap(mx_heap_t* heap, mi_stats_t* stats) {
   mi_stats_init(stats);
   add_counters(stats, &heap->counters);
+  if (heap->subproc != NULL) add_blocks_of(stats, heap->subproc, heap);
   settle(stats);
 }
 
@@ -110,16 +137,17 @@ static void set_count(mi_stat_count_t* c, size_t value) {
 
 // What the arenas of a sub-process hold now; its past is not counted apart.
 static void add_arenas(mx_subproc_t* subproc, mi_stats_t* stats) {
-  size_t reserved = 0, in_use = 0;
+  size_t reserved = 0, committed = 0;
   const size_t count = mx_load_acquire(&subproc->arenas.count);
   for (size_t i = 0; i < count; i++) {
     const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
     if (arena == NULL) continue;
     reserved += arena->slices * MX_SLICE_SIZE;
-    in_use += (arena->slices - mx_load_relaxed(&arena->free_slices)) * MX_SLICE_SIZE;
+    const size_t bits = arena->slices * mx_arena_bits_per_slice();
+    committed += mx_bits_count(arena->present, 0, bits) * (MX_SLICE_SIZE / mx_arena_bits_per_slice());
   }
   set_count(&stats->reserved, reserved);
-  set_count(&stats->committed, in_use);
+  set_count(&stats->committed, committed);
   stats->arena_count.total = (int64_t)count;
 }
 
@@ -132,6 +160,7 @@ static void add_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heap
       add_counters(stats, &heap->counters);
     }
     mx_lock_release(&subproc->lock);
+    add_blocks_of(stats, subproc, NULL);
   }
   const intptr_t waiting = mx_load_relaxed(&subproc->arenas.waiting);
   stats->mx_stat_waiting.current += (int64_t)waiting * (int64_t)MX_SLICE_SIZE;
@@ -179,7 +208,6 @@ static void add_page(mi_stats_t* stats, mx_page_t* page, bool is_current) {
 static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   stats->theaps.current++;
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    // What waits on the hot list is no more live than what waits in the page.
     if (theap->current[bin] != &mx_page_none) add_page(stats, theap->current[bin], true);
     for (mx_page_t* page = theap->partial[bin]; page != NULL; page = page->next) {
       add_page(stats, page, false);
