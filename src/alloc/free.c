@@ -73,8 +73,11 @@ void* mx_block_of(const void* p) {
   const mx_page_t* const page = page_of(p);
   if (p == NULL || page == NULL) return NULL;
   void* const block = mx_page_block_of(page, p);
-  if (!MX_LIVE_BITS || block == NULL || mx_page_is_huge(page)) return block;
-  return mx_page_is_zeroblock(page) || mx_live_test(page, block) ? block : NULL;
+  if (block == NULL) return NULL;
+  // The page of a freed huge block may be kept.
+  if (mx_page_is_huge(page)) return mx_load_relaxed(&page->owner) != 0 ? block : NULL;
+  if (!MX_LIVE_BITS || mx_page_is_zeroblock(page)) return block;
+  return mx_live_test(page, block) ? block : NULL;
 }
 
 size_t mx_usable_size(const void* p) {

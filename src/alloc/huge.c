@@ -99,6 +99,7 @@ void mx_huge_free(mx_page_t* page) {
     mx_guarded_free(page);
     return;
   }
+  mx_store_relaxed(&page->shifted, (uint8_t)0);  // it may be kept for the next block
   mx_subproc_t* const subproc = mx_heap_unlink_page(page);
   if (mx_huge_cache_put(page)) return;
   mx_huge_page_drop(subproc, page);

@@ -29,6 +29,7 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   page->free = NULL;
   page->used = 0;
   page->retired = 0;
+  mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->is_listed = 0;
   heap->cached[heap->cached_count++] = page;
   return true;

@@ -128,6 +128,25 @@ static void test_mixed_page(void) {
   }
 }
 
+// What is kept of a freed block, to be used again, no longer has a user with a pointer into it.
+static void test_huge(void) {
+  for (int round = 0; round < 3; round++) {
+    char* p = (char*)mi_malloc_aligned_at(3000000, 4096, 128);
+    EXPECT(p != NULL && is_multiple(p + 128, 4096) && is_usable_for(p, 3000000));
+    memset(p, 1, 3000000);
+    p = (char*)mi_realloc_aligned_at(p, 4000000, 4096, 128);
+    EXPECT(p != NULL && is_multiple(p + 128, 4096) && is_filled(p, 3000000, 1));
+    mi_free(p);
+    EXPECT(mi_usable_size(p) == 0);
+    p = (char*)mi_malloc(4000000);
+    const int before = error_count;
+    mi_free(p + 4096 - 128);
+    EXPECT(error_count == before + 1 && error_last == EINVAL);
+    EXPECT(mi_usable_size(p) >= 4000000 && mi_usable_size(p + 4096 - 128) == 0);
+    mi_free(p);
+  }
+}
+
 // realloc without a word of alignment makes a block as malloc does.
 static void test_plain_realloc(void) {
   for (size_t size = 1; size < 200000; size = size * 3 + 1) {
@@ -270,6 +289,7 @@ int main(void) {
   test_interior();
   test_offsets();
   test_mixed_page();
+  test_huge();
   test_plain_realloc();
   test_realloc();
   test_zeroed();
