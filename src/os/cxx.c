@@ -21,22 +21,52 @@ void mx_cxx_throw_bad_alloc(void) {
 }
 
 #elif defined(__GNUC__) && defined(__ELF__)
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
 
 typedef void mx_new_handler_fn(void);
+typedef mx_new_handler_fn* mx_get_handler_fn(void);
+typedef void mx_throw_fn(void);
 
 extern mx_new_handler_fn* mx_get_new_handler(void) __asm__("_ZSt15get_new_handlerv")
     __attribute__((weak));
 extern void mx_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
+// A program that is C may load C++ later, as an interpreter does with its extensions: the run-time
+// is then in the process, but no reference of ours was bound to it.
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak dlclose
+
+static bool find_loaded(const char* name, void* function) {
+  static const char* const libraries[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+  if (dlopen == NULL || dlsym == NULL || dlclose == NULL) return false;
+  const int saved = errno;
+  void* found = NULL;
+  for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && found == NULL; i++) {
+    void* const library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL) continue;
+    found = dlsym(library, name);
+    dlclose(library);
+  }
+  errno = saved;
+  if (found != NULL) memcpy(function, &found, sizeof(found));
+  return found != NULL;
+}
+
 bool mx_cxx_run_new_handler(void) {
-  mx_new_handler_fn* const handler = (mx_get_new_handler != NULL ? mx_get_new_handler() : NULL);
+  mx_get_handler_fn* get = mx_get_new_handler;
+  if (get == NULL && !find_loaded("_ZSt15get_new_handlerv", &get)) return false;
+  mx_new_handler_fn* const handler = get();
   if (handler == NULL) return false;
   handler();
   return true;
 }
 
 void mx_cxx_throw_bad_alloc(void) {
-  if (mx_throw_bad_alloc != NULL) mx_throw_bad_alloc();
+  mx_throw_fn* throws = mx_throw_bad_alloc;
+  if (throws != NULL || find_loaded("_ZSt17__throw_bad_allocv", &throws)) throws();
 }
 
 #else
