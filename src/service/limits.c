@@ -16,6 +16,7 @@
 
 #define RELIEVE_MSECS 100     // between two walks for holes
 #define GROUP_MSECS 1000      // between two looks at the control group
+#define LIMIT_MIN MX_MIB      // the smallest limit that is taken
 #define GROUP_ROOT "/sys/fs/cgroup"
 #define GROUP_SELF "/proc/self/cgroup"
 #define PRESSURE_HIGH 10.0    // percent of time in which the group waits for memory
@@ -52,7 +53,7 @@ size_t mx_give_back_now(void) {
 static size_t own_limit(void) {
   const long kib = mx_option(memory_limit);
   if (kib <= 0) return SIZE_MAX;
-  return (size_t)kib > SIZE_MAX / MX_KIB ? SIZE_MAX : (size_t)kib * MX_KIB;
+  return (size_t)kib > SIZE_MAX / MX_KIB ? SIZE_MAX : mx_max((size_t)kib * MX_KIB, LIMIT_MIN);
 }
 
 static size_t group_limit(double* pressure) {
@@ -85,11 +86,10 @@ static void relieve(void) {
 
 void mx_limits_apply(void) {
   mx_store_relaxed(&mx_memory_limit.relieve, &relieve);
-  const size_t own = own_limit();
-  if (own < MX_MIB) {
-    mx_warning("option memory_limit: %zu KiB are too little for any program; the limit is 1 MiB\n",
-               own / MX_KIB);
-    mx_store_relaxed(&mx_option_values[mx_opt_memory_limit], (long)(MX_MIB / MX_KIB));
+  const long kib = mx_option(memory_limit);
+  if (kib > 0 && (size_t)kib < LIMIT_MIN / MX_KIB) {
+    mx_warning("option memory_limit: %ld KiB are too little for any program; the limit is 1 MiB\n",
+               kib);
   }
   set_limit();
   const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
