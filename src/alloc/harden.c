@@ -76,7 +76,9 @@ mx_inline void set_size(const mx_page_t* page, void* block, size_t size) {
 
 static size_t size_of(const mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return page->block_size;
+  mx_track_pause();
   const size_t slack = mx_pad_slack(page->key, mx_load_relaxed(mx_pad_of(page, block)));
+  mx_track_resume();
   const size_t most = page->block_size - MX_PAD;
   return slack > most ? 0 : most - slack;
 }
@@ -131,7 +133,7 @@ static void check_fill(const mx_page_t* page, const void* block) {
   }
 }
 
-void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
+static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
     const uint64_t bit = mx_live_bit(block), live = mx_load_relaxed(&words->live);
@@ -152,11 +154,21 @@ void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool 
   else if (MX_DEBUG_FILL) memset(block, MX_FILL_FRESH, size);
 }
 
-#define FILL_MAX (8 * MX_MIB)
+void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
+  mx_track_pause();
+  alloc_checked(page, block, size, zero, is_zero);
+  mx_track_resume();
+  mx_track_alloc(block, size, zero);
+}
 
 void mx_harden_alloc_huge(void* block, size_t size) {
   if (block == NULL || !MX_PADDING) return;
-  set_size(mx_pagemap_get(block), block, size);
+  mx_page_t* const page = mx_pagemap_get(block);
+  mx_track_pause();
+  set_size(page, block, size);
+  mx_track_resume();
+  mx_track_no_access(block, page->block_size);
+  mx_track_alloc(block, size, true);
 }
 
 // ---- freeing -----------------------------------------------------------------------------------
@@ -191,7 +203,7 @@ mx_inline void clear_freed(const mx_page_t* page, void* block) {
   else if (mx_option(zero_on_free) != 0) memset(block, 0, page->block_size - MX_PAD);
 }
 
-bool mx_harden_free(mx_page_t* page, void* block) {
+static bool free_checked(mx_page_t* page, void* block) {
   if (MX_LIVE_BITS) {
     if (mx_unlikely(!mx_live_test(page, block))) {
       report_free("free", page, block);
@@ -213,7 +225,15 @@ bool mx_harden_free(mx_page_t* page, void* block) {
   return false;
 }
 
-bool mx_harden_free_remote(mx_page_t* page, void* block) {
+bool mx_harden_free(mx_page_t* page, void* block) {
+  mx_track_free(block);
+  mx_track_pause();
+  const bool may = free_checked(page, block);
+  mx_track_resume();
+  return may;
+}
+
+static bool free_remote_checked(mx_page_t* page, void* block) {
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
     const uint64_t bit = mx_live_bit(block);
@@ -228,11 +248,28 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   return true;
 }
 
-bool mx_harden_free_huge(mx_page_t* page, void* block) {
+bool mx_harden_free_remote(mx_page_t* page, void* block) {
+  mx_track_free(block);
+  mx_track_pause();
+  const bool may = free_remote_checked(page, block);
+  mx_track_resume();
+  return may;
+}
+
+static bool free_huge_checked(mx_page_t* page, void* block) {
   // A block that is freed already is told of by who takes its mark.
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) == 0) return true;
   if (mx_page_is_guarded(page)) return true;
   return !MX_PADDING || check_padding(page, block);
+}
+
+bool mx_harden_free_huge(mx_page_t* page, void* block) {
+  mx_track_free(block);
+  mx_track_pause();
+  const bool may = free_huge_checked(page, block);
+  mx_track_resume();
+  mx_track_access(block, page->block_size);
+  return may;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
@@ -246,7 +283,12 @@ void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_is_guarded(page)) return;
-  if (page->block_size - MX_PAD - size <= MX_PAD_SLACK_MAX) set_size(page, block, size);
+  if (page->block_size - MX_PAD - size > MX_PAD_SLACK_MAX) return;
+  mx_track_pause();
+  const size_t old = size_of(page, block);
+  set_size(page, block, size);
+  mx_track_resume();
+  if (MX_TRACK && size < old) mx_track_no_access((uint8_t*)block + size, old - size);
 }
 
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align) {

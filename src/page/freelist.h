@@ -4,6 +4,7 @@
 #ifndef MX_PAGE_FREELIST_H
 #define MX_PAGE_FREELIST_H
 
+#include "../os/track.h"
 #include "page.h"
 
 MX_BEGIN_DECLS
@@ -27,11 +28,15 @@ mx_inline bool mx_link_leads_home(const mx_page_t* page, uintptr_t link) {
 mx_inline void mx_block_set_next(const mx_page_t* page, mx_block_t* block, const mx_block_t* next) {
   uintptr_t link = (uintptr_t)next;
   if (MX_ENCODE_LINKS) link ^= mx_link_key(page, block);
+  mx_track_pause();
   block->next = link;
+  mx_track_resume();
 }
 
 mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* block) {
+  mx_track_pause();
   uintptr_t link = block->next;
+  mx_track_resume();
   if (MX_ENCODE_LINKS) {
     link ^= mx_link_key(page, block);
     if (mx_unlikely(link != 0 && !mx_link_leads_home(page, link))) {
@@ -44,7 +49,9 @@ mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* blo
 // Verifies the link of a block that nothing follows, before it is written anew.
 mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* block) {
   if (!MX_ENCODE_LINKS) return;
+  mx_track_pause();
   const uintptr_t link = block->next ^ mx_link_key(page, block);
+  mx_track_resume();
   if (mx_unlikely(link != 0)) mx_freelist_corrupted(page, block, link);
 }
 

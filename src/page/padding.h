@@ -14,6 +14,7 @@
 #ifndef MX_PAGE_PADDING_H
 #define MX_PAGE_PADDING_H
 
+#include "../os/track.h"
 #include "live.h"
 
 // Bytes behind each block's user part that the library keeps for itself.
@@ -36,12 +37,16 @@ mx_inline mx_atomic(uint64_t) * mx_pad_of(const mx_page_t* page, const void* blo
 
 mx_inline bool mx_pad_is_valid(const mx_page_t* page, const void* block) {
   const uint64_t key = page->key;
+  mx_track_pause();
   const uint64_t pad = mx_load_relaxed(mx_pad_of(page, block));
+  mx_track_resume();
   return pad == mx_pad_make(key, block, mx_pad_slack(key, pad));
 }
 
 mx_inline void mx_pad_set(const mx_page_t* page, const void* block, size_t slack) {
+  mx_track_pause();
   mx_store_relaxed(mx_pad_of(page, block), mx_pad_make(page->key, block, slack));
+  mx_track_resume();
 }
 
 #endif

@@ -54,6 +54,10 @@ static void init_hardened(mx_page_t* page) {
     mx_pad_set(page, page->start - page->block_size, 0);
   }
   page->reserved = (uint32_t)(room / page->block_size);
+  if (MX_TRACK) {
+    uint8_t* const slice = (uint8_t*)mx_align_down((uintptr_t)page->start, MX_SLICE_SIZE);
+    mx_track_no_access(slice, mx_page_size(page));
+  }
 }
 
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
@@ -134,6 +138,7 @@ static void link_shuffled(mx_page_t* page, size_t first, size_t count) {
 
 // What checked builds keep in every carved block, free or not.
 static void dress(mx_page_t* page, size_t first, size_t count) {
+  if (MX_TRACK) mx_track_access(block_at(page, first), count * page->block_size);
   for (size_t i = first; i < first + count; i++) {
     mx_block_t* const block = block_at(page, i);
     if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
@@ -159,9 +164,16 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
     for (size_t done = 0; done < count; done += SHUFFLE_MAX) {
       link_shuffled(page, first + done, mx_min(count - done, SHUFFLE_MAX));
     }
+  } else if (MX_TRACK) {
+    // Backwards: the record's pointer to the first block would make a lost one seem reachable.
+    for (size_t i = first; i < first + count; i++) {
+      mx_block_set_next(page, block_at(page, i), page->free);
+      page->free = block_at(page, i);
+    }
   } else {
     link_in_order(page, first, count);
   }
+  if (MX_TRACK) mx_track_no_access(block_at(page, first), count * page->block_size);
   mx_counter_add(&mx_process_counters.pages_extended, 1);
   return true;
 }
