@@ -20,7 +20,7 @@ void mx_cxx_throw_bad_alloc(void) {
 #endif
 }
 
-#elif defined(__GNUC__) && defined(__ELF__)
+#elif defined(__GNUC__) && defined(__ELF__) && !defined(MI_NO_LIBC)
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>

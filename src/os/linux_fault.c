@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Owns faults and call stacks on Linux: the handler of SIGSEGV, the unwinder, the names of code.
-#if defined(__linux__)
+#if defined(__linux__) && !defined(MI_NO_LIBC)
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -122,6 +122,27 @@ bool mx_os_thread_start(void (*run)(void)) {
   return false;
 }
 
+// ---- faults and stacks -------------------------------------------------------------------------
+
+// Signals are the program's own here, and nobody can walk its stack or name its code.
+void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
+
+int mx_os_backtrace(void** frames, int most) {
+  (void)frames;
+  (void)most;
+  return 0;
+}
+
+bool mx_os_is_own_code(const void* address) {
+  (void)address;
+  return false;
+}
+
+void mx_os_describe_code(const void* address, char* text, size_t size) {
+  (void)address;
+  if (size > 0) text[0] = 0;
+}
+
 // ---- fork --------------------------------------------------------------------------------------
 
 static void (*child_of_fork)(void);
