@@ -8,6 +8,8 @@ set(mi_source_names
   os/cxx.c
   os/linux.c
   os/linux_fault.c
+  os/linux_nolibc.c
+  os/robust.c
   mem/bitmap.c
   mem/numa.c
   mem/pagemap.c

@@ -18,6 +18,8 @@
 #include "os/cxx.c"
 #include "os/linux.c"
 #include "os/linux_fault.c"
+#include "os/linux_nolibc.c"
+#include "os/robust.c"
 
 #include "mem/bitmap.c"
 #include "mem/numa.c"
