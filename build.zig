@@ -9,43 +9,44 @@
 //! its help all the same, see zig/mimalloc.zig. Elsewhere it needs the libc.
 const std = @import("std");
 
-/// The core and the part of the C interface that the front uses.
-const sources = [_][]const u8{
-    "base/base.c",             "base/counters.c",         "base/fmt.c",
-    "base/sizeclass.c",        "os/cxx.c",                "os/linux.c",
-    "os/linux_nolibc.c",       "os/robust.c",             "mem/bitmap.c",
-    "mem/numa.c",              "mem/pagemap.c",           "mem/random.c",
-    "mem/vmem.c",              "arena/arena.c",           "arena/arena_list.c",
-    "arena/huge_pages.c",      "arena/purge.c",           "arena/slices.c",
-    "page/holes.c",            "page/live.c",             "page/page.c",
-    "page/walk_pages.c",       "heap/adopt.c",            "heap/claim.c",
-    "heap/deferred.c",         "heap/fork.c",             "heap/give_back.c",
-    "heap/heap.c",             "heap/heap_cache.c",       "heap/heap_record.c",
-    "heap/huge_cache.c",       "heap/os_pages.c",         "heap/subproc.c",
-    "heap/theap.c",            "heap/theap_record.c",     "heap/thread.c",
-    "alloc/free.c",            "alloc/harden.c",          "alloc/huge.c",
-    "alloc/realloc.c",         "alloc/slow.c",            "alloc/zeroblock.c",
-    "service/arena_map.c",     "service/cgroup.c",        "service/limits.c",
-    "service/log.c",           "service/options.c",       "service/scavenger.c",
-    "service/stats.c",         "service/stats_fields.c",  "service/stats_json.c",
-    "service/stats_prometheus.c", "service/stats_text.c", "service/walk.c",
-    "api/api_arena.c",         "api/api_basic.c",         "api/api_heap_manage.c",
-    "api/api_hooks.c",         "api/api_memory.c",        "api/api_option.c",
-    "api/api_runtime.c",       "api/api_stats.c",         "api/api_subproc.c",
-    "api/api_theap.c",         "api/root.c",
-};
+/// The sources are those of the single-source build, so that there is one list of them.
+const single_source = @embedFile("src/static.c");
 
-/// What the shared library has beyond that.
-const shared_sources = [_][]const u8{
-    "api/api_aligned.c", "api/api_cpp.c",      "api/api_heap.c",
-    "api/api_posix.c",   "override/cxx.c",     "override/elf.c",
-    "override/glibc.c",
-};
+/// What replaces the C library's names and C++'s is for the shared library only.
+fn isForSharedOnly(file: []const u8) bool {
+    const prefixes = [_][]const u8{ "override/", "api/api_posix", "api/api_cpp", "api/api_heap.c" };
+    for (prefixes) |prefix| if (std.mem.startsWith(u8, file, prefix)) return true;
+    return false;
+}
+
+fn sourcesOf(b: *std.Build, shared: bool) []const []const u8 {
+    var files: std.ArrayListUnmanaged([]const u8) = .empty;
+    var lines = std.mem.tokenizeScalar(u8, single_source, '\n');
+    while (lines.next()) |line| {
+        const start = "#include \"";
+        if (!std.mem.startsWith(u8, line, start)) continue;
+        const file = line[start.len .. std.mem.lastIndexOfScalar(u8, line, '"').?];
+        if (!shared and isForSharedOnly(file)) continue;
+        if (isNoLibc(file)) continue;
+        files.append(b.allocator, file) catch @panic("OOM");
+    }
+    for (nolibc_sources) |file| files.append(b.allocator, file) catch @panic("OOM");
+    return files.items;
+}
+
+/// These are empty where there is a libc.
+const nolibc_sources = [_][]const u8{ "os/linux_nolibc.c", "os/robust.c" };
+
+fn isNoLibc(file: []const u8) bool {
+    for (nolibc_sources) |own| if (std.mem.eql(u8, file, own)) return true;
+    return false;
+}
 
 const common_flags = [_][]const u8{
     "-std=gnu11",           "-Wall",                     "-Wextra",
     "-fno-builtin-malloc",  "-ftls-model=initial-exec",  "-fno-sanitize=undefined",
     "-ffunction-sections",  "-fdata-sections",           "-fvisibility=hidden",
+    "-Wno-date-time",
 };
 
 const Options = struct { libc: bool, debug: ?u8, secure: ?u8 };
@@ -71,7 +72,7 @@ fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) 
         // There is nobody to lay out the storage of a thread of the library's own.
         add(b, &flags, "-DMI_DEFAULT_BACKGROUND_PURGE=0");
         add(b, &flags, "-ffreestanding");
-        add(b, &flags, b.fmt("-isystem{s}", .{b.pathFromRoot("src/os/nolibc")}));
+        add(b, &flags, b.fmt("-I{s}", .{b.pathFromRoot("src/os/nolibc")}));
     }
     return flags.items;
 }
@@ -104,7 +105,7 @@ fn makeModule(
     settings_of_c.addOption(bool, "core_has_libc", options.libc);
     module.addOptions("settings", settings_of_c);
     const flags = flagsOf(b, optimize, options);
-    module.addCSourceFiles(.{ .root = b.path("src"), .files = &sources, .flags = flags });
+    module.addCSourceFiles(.{ .root = b.path("src"), .files = sourcesOf(b, false), .flags = flags });
     module.addCSourceFile(.{ .file = b.path("zig/front.c"), .flags = flags });
     return module;
 }
@@ -210,8 +211,7 @@ fn addSharedLibrary(
         "-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT",
     }) catch @panic("OOM");
     const root = b.path("src");
-    module.addCSourceFiles(.{ .root = root, .files = &sources, .flags = flags.items });
-    module.addCSourceFiles(.{ .root = root, .files = &shared_sources, .flags = flags.items });
+    module.addCSourceFiles(.{ .root = root, .files = sourcesOf(b, true), .flags = flags.items });
     const library = b.addLibrary(.{ .name = "mimalloc", .linkage = .dynamic, .root_module = module });
     library.installHeadersDirectory(b.path("include"), "", .{});
     b.installArtifact(library);
