@@ -7,7 +7,8 @@
 The shared library exports exactly the functions of test/api/public-symbols.txt and, unless
 --no-override is given, the names of override-symbols.txt; needs no library but the C library;
 bears the SONAME libNAME.so.3; and its text, code and constants without what the linker and the
-unwinder need, is at most --max-text bytes. The archive defines, as global symbols, these names and names that begin with mx_.
+unwinder need, is at most --max-text bytes. The archive defines, as global symbols, these names and
+names that begin with mx_.
 
 Prints one line for each violation; exit status 0 without one, 1 with some. NM, READELF and SIZE
 name other tools.
