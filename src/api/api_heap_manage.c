@@ -10,6 +10,7 @@
 #include "../mem/numa.h"
 #include "../service/walk.h"
 #include "handles.h"
+#include "root.h"
 
 mx_noinline mx_theap_t* mx_api_theap_search(mi_heap_t* heap) {
   mx_theap_t* const theap = mx_thread_theap_of(mx_api_heap(heap), true);

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "../../include/mimalloc-stats.h"
 #include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
 #include "../alloc/harden.h"
@@ -22,6 +21,7 @@
 #include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
+#include "../service/stats.h"
 #include "../service/stack.h"
 #include "../service/stats.h"
 
@@ -83,12 +83,20 @@ void mx_process_start(void) {
   reserve_at_start();
 }
 
+static void print_stats(void) {
+  mi_stats_t stats;
+  mx_out_t out;
+  mx_stats_of_subproc(&mx_subproc_main, &stats);
+  mx_out_open(&out, NULL, NULL);
+  mx_stats_print(&out, "subproc", 0, &stats);
+}
+
 void mx_process_end(void) {
   if (mx_load_relaxed(&started) == 0 || mx_exchange_acq_rel(&ended, 1) != 0) return;
   mx_scavenger_stop();
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
-  if (prints && !MX_SKIP_COLLECT_ON_EXIT) mi_collect(true);
-  if (prints) mi_stats_print_out(NULL, NULL);
+  if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
+  if (prints) print_stats();
   mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
   if (mx_option(destroy_on_exit) == 0) return;
   // Streams are written out later than this, from buffers that may be ours.
@@ -101,7 +109,6 @@ static void end_by_itself(void) {
   mx_os_thread_setup(NULL);
 }
 
-#if defined(__GNUC__)
-__attribute__((constructor(101))) static void on_load(void) { mx_process_start(); }
-__attribute__((destructor(101))) static void on_unload(void) { end_by_itself(); }
-#endif
+mx_on_load static void on_load(void) { mx_process_start(); }
+
+mx_on_unload static void on_unload(void) { end_by_itself(); }

@@ -13,4 +13,8 @@ void mx_process_start(void);
 void mx_process_end(void);
 MX_END_DECLS
 
+// Brings the start and end of the process along with whatever includes this, when a program links
+// only what it needs of an archive: without them threads would end unnoticed.
+mx_used static void (*const mx_root_anchor)(void) = &mx_process_start;
+
 #endif

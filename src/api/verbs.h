@@ -11,6 +11,7 @@
 #include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
 #include "../alloc/fast.h"
+#include "root.h"
 #include "../os/cxx.h"
 
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {

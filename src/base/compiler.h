@@ -17,6 +17,7 @@
 #define mx_cold __attribute__((noinline, cold))
 #define mx_inline static inline __attribute__((always_inline))
 #define mx_unused __attribute__((unused))
+#define mx_used __attribute__((used))
 #define mx_hidden __attribute__((visibility("hidden")))
 #define mx_noreturn __attribute__((noreturn))
 #define mx_printf(f, a) __attribute__((format(printf, f, a)))
@@ -30,6 +31,7 @@
 #define mx_cold __declspec(noinline)
 #define mx_inline static __forceinline
 #define mx_unused
+#define mx_used
 #define mx_hidden
 #define mx_noreturn __declspec(noreturn)
 #define mx_printf(f, a)
@@ -80,7 +82,17 @@
 #define MX_END_DECLS
 #endif
 
-// Two cache lines are fetched in pairs on the common processors; 64 is what one core owns at a time.
+// A function that runs when the program or the library is loaded, before most others, and one that
+// runs when it ends. Where the compiler has no such thing the ground floor arranges for it.
+#if defined(__GNUC__)
+#define mx_on_load __attribute__((constructor(101)))
+#define mx_on_unload __attribute__((destructor(101)))
+#else
+#define mx_on_load mx_unused
+#define mx_on_unload mx_unused
+#endif
+
+// The unit in which processors own memory; the common ones fetch two at a time.
 #define MX_CACHE_LINE 64
 
 #endif

@@ -3,10 +3,10 @@
 // thread; a thread-heap (theap) is one thread's part of a heap.
 //
 // A page belongs to one heap, and at any time to one theap of that heap or to nobody; when its heap
-// is deleted it passes to the main heap, once (see heap.c for how). A theap's pages are its thread's
-// alone and need no lock; a heap's lists are under the heap's lock. The main heap keeps no list of
-// its pages (the arenas' records are one); other heaps do, so that they can be destroyed in time
-// proportional to what they hold.
+// is deleted it passes to the main heap, once (see heap.c for how). A theap's pages are its
+// thread's alone and need no lock; a heap's lists are under the heap's lock. The main heap keeps no
+// list of its pages (the arenas' records are one); other heaps do, so that they can be destroyed in
+// time proportional to what they hold.
 //
 // A theap record belongs to one thread from its making to the thread's end, and is bound to one
 // heap after another, or to none. Records of theaps, heaps and sub-processes are recycled and never
@@ -185,6 +185,7 @@ void mx_heap_release_cached(mx_subproc_t* subproc);
 bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page);
 // A kept page of a bin, with all of it free, in no list; or NULL.
 mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin);
+// Gives all of them back (heap_record.c).
 void mx_heap_cache_drop(mx_heap_t* heap);
 
 // ---- giving heaps up (heap.c) ------------------------------------------------------------------

@@ -4,9 +4,9 @@
 // through the arena each time costs more than all the rest.
 //
 // Such a page stays mapped and owned, with no list and no counter that knows it. A record keeps a
-// few pages of one slice, all records that wait to be used again about MX_HEAP_CACHED_ALL. Collecting with force, making
-// holes, fork and the end of a sub-process give them back. Builds that keep track of each block
-// keep none, as there a page must begin anew.
+// few pages of one slice, all records that wait to be used again about MX_HEAP_CACHED_ALL.
+// Collecting with force, making holes, fork and the end of a sub-process give them back. Builds
+// that keep track of each block keep none, as there a page must begin anew.
 #include "../page/freelist.h"
 #include "../page/holes.h"
 #include "heap.h"
@@ -56,9 +56,4 @@ mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {
     return page;
   }
   return NULL;
-}
-
-void mx_heap_cache_drop(mx_heap_t* heap) {
-  mx_arenas_t* const arenas = &heap->subproc->arenas;
-  while (heap->cached_count > 0) mx_page_drop(arenas, heap->cached[--heap->cached_count]);
 }

@@ -61,6 +61,11 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
   return heap;
 }
 
+void mx_heap_cache_drop(mx_heap_t* heap) {
+  mx_arenas_t* const arenas = &heap->subproc->arenas;
+  while (heap->cached_count > 0) mx_page_drop(arenas, heap->cached[--heap->cached_count]);
+}
+
 static mx_heap_t* fresh_record(mx_subproc_t* subproc) {
   mx_heap_t* const heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
   if (heap == NULL) return NULL;
