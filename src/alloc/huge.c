@@ -31,8 +31,8 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   if (page->arena != NULL && to > from) mx_arena_touch(page->arena, page->start + from, to - from);
 }
 
-// With allow_thp=1, large OS pages back what is dense and lasting: that is huge blocks of which a few
-// fit, and nothing else. A fresh one only; memory that is present already stays as it is.
+// With allow_thp=1, large OS pages back what is dense and lasting: that is huge blocks of which a
+// few fit, and nothing else. A fresh one only; memory that is present already stays as it is.
 static void advise_thp(const mx_page_t* page, size_t bytes) {
   const size_t large = mx_facts.large_page;
   if (mx_option(allow_thp) != 1 || large == 0 || bytes < THP_PAGES_MIN * large) return;

@@ -49,7 +49,8 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
 static size_t meta_bytes(size_t slices) {
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
-                         (4 + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words * sizeof(mx_bits_t) +
+                         (4 + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
+                             sizeof(mx_bits_t) +
                          mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)) +
                          slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE,
                      mx_facts.os_page);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the return of free slices to the OS. To purge, a run is claimed like an allocation, so nobody
-// uses it meanwhile and no lock is held across the OS call.
+// Owns the return of free slices to the OS. To purge, a run is claimed like an allocation, so
+// nobody uses it meanwhile and no lock is held across the OS call.
 //
 // Freed slices wait for `purge_delay`, because most of them are asked for again soon. What waits is
 // bounded: by a floor and a share of what is in use, and beyond that a free purges at once, so that
@@ -8,8 +8,8 @@
 // lowest address first, so the highest ones are purged first. With a background thread the bound
 // is not needed: that thread comes when the delay is over.
 //
-// Purging does not pay when the memory is asked for again soon after. `gone` counts slices that were
-// purged lately; a fresh slice handed out while there are such is a regret, and lets one more slice
+// Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
+// were purged lately; a fresh slice handed out while there are such is a regret, and lets one more slice
 // wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and then no
 // more. Both numbers are halved as time passes without regrets, so what is kept goes in the end.
 #include "../base/facts.h"
@@ -126,7 +126,8 @@ static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) 
     if (end == SIZE_MAX) return;
     if (!may_purge(arena, end, order)) continue;
     size_t first = end++;
-    while (first > 0 && (intptr_t)(end - first) < order->most && may_purge(arena, first - 1, order)) {
+    while (first > 0 && (intptr_t)(end - first) < order->most &&
+           may_purge(arena, first - 1, order)) {
       first--;
     }
     if (end - first >= order->least_run) {
@@ -198,7 +199,8 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   if (!force && (at == 0 || now < at)) return;
   // Who takes the appointment away does the work.
   uint64_t expected = at;
-  if (at != 0 && !mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0) && !force) return;
+  const bool is_mine = (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
+  if (!is_mine && !force) return;
   mx_fence_seq_cst();
   forget_regrets(arenas, now);
   const long delay = purge_delay();

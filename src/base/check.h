@@ -8,7 +8,8 @@
 #include "config.h"
 
 MX_BEGIN_DECLS
-mx_noreturn void mx_assert_fail(const char* expr, const char* file, unsigned line, const char* func);
+mx_noreturn void mx_assert_fail(const char* expr, const char* file, unsigned line,
+                                const char* func);
 MX_END_DECLS
 
 #define mx_check_at_level(level, e) \

@@ -10,7 +10,8 @@
 #define R16(b) R8(b) R8(b)
 #define R32(b) R16(b) R16(b)
 // A doubling of 8 bins from b on, n entries to each.
-#define DOUBLING(R, b) R(b) R((b) + 1) R((b) + 2) R((b) + 3) R((b) + 4) R((b) + 5) R((b) + 6) R((b) + 7)
+#define DOUBLING(R, b) \
+  R(b) R((b) + 1) R((b) + 2) R((b) + 3) R((b) + 4) R((b) + 5) R((b) + 6) R((b) + 7)
 
 #define FIRST (MX_SMALL_BINS + 1)
 

@@ -52,9 +52,8 @@ mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align)
 void mx_huge_cache_flush(bool force) {
   if (mx_load_relaxed(&kept_page) == NULL) return;
   const long delay = mx_option(purge_delay);
-  if (!force && (delay < 0 || mx_os_clock_msecs() - mx_load_relaxed(&kept_since) < (uint64_t)delay)) {
-    return;
-  }
+  const uint64_t waited = mx_os_clock_msecs() - mx_load_relaxed(&kept_since);
+  if (!force && (delay < 0 || waited < (uint64_t)delay)) return;
   mx_page_t* const page = mx_exchange_acq_rel(&kept_page, (mx_page_t*)NULL);
   if (page != NULL) mx_huge_page_drop(&mx_subproc_main, page);
 }

@@ -108,7 +108,8 @@ static bool ensure_writable(const uint8_t* slice, size_t count) {
 
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   const uint8_t* slice = (const uint8_t*)start;
-  const intptr_t value = (page == NULL ? 0 : (intptr_t)((uint8_t*)page - (uint8_t*)mx_pagemap_table));
+  const uint8_t* const base = (const uint8_t*)mx_pagemap_table;
+  const intptr_t value = (page == NULL ? 0 : (intptr_t)((const uint8_t*)page - base));
   if (page != NULL && !ensure_writable(slice, count)) return false;
   while (count > 0) {
     const size_t n = run_of(slice, count);

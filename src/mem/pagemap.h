@@ -57,14 +57,7 @@ mx_inline mx_atomic(intptr_t) * mx_pagemap_entry(const void* p) {
 
 // The record for any address: a page's, or the zero record.
 mx_inline mx_page_t* mx_pagemap_get(const void* p) {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(MX_EXPLORE)
-  // A relaxed load and an addition in one instruction: compilers do not fold atomic loads.
-  uintptr_t page = (uintptr_t)mx_pagemap_table;
-  __asm__("addq %1, %0" : "+r"(page) : "m"(*mx_pagemap_entry(p)) : "cc");
-  return (mx_page_t*)page;
-#else
-  return (mx_page_t*)((uintptr_t)mx_pagemap_table + (uintptr_t)mx_load_relaxed(mx_pagemap_entry(p)));
-#endif
+  return (mx_page_t*)mx_add_loaded((uintptr_t)mx_pagemap_table, mx_pagemap_entry(p));
 }
 
 mx_inline bool mx_pagemap_is_none(const mx_page_t* page) {

@@ -13,8 +13,9 @@
 //   uncarved  beyond `capacity`: not yet on any list, its memory never touched
 //   hole      carved and free, but in OS pages that were given back: on no list (see holes.h)
 //
-// `used` counts the live and the remote blocks, and one more while the page is a thread's current page of its bin, so that free() finds
-// `used == 0` only when a page that nobody allocates from has become empty.
+// `used` counts the live and the remote blocks, and one more while the page is a thread's current
+// page of its bin, so that free() finds `used == 0` only when a page that nobody allocates from
+// has become empty.
 //
 // The lowest bit of `remote` says that the page is owned. The owner is a thread (`owner` is its
 // id), or, for the short time of a hand-over, the code that claimed the page. Everything but

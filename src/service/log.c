@@ -19,10 +19,6 @@
 #include "../os/os.h"
 #include "../os/thread.h"
 
-#ifndef EOVERFLOW
-#define EOVERFLOW 75
-#endif
-
 #define KEEP_SIZE (16 * MX_KIB)
 #define MESSAGE_SIZE 512
 

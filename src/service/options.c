@@ -98,7 +98,8 @@ const char* mx_option_unused(int option) {
     case mx_opt_deprecated_page_reset:
     case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
     case mx_opt_zero_on_free:
-      return CHECKS_FREES ? NULL : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
+      return CHECKS_FREES ? NULL
+                          : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
     case mx_opt_retry_on_oom: return "only Windows refuses memory for a moment";

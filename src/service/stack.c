@@ -29,7 +29,9 @@ static void print_frame(int number, void* address) {
   char place[160];
   char line[256];
   mx_os_describe_code(address, place, sizeof(place));
-  mx_os_write_stderr(line, mx_format(line, sizeof(line), "    #%d %p %s\n", number, address, place));
+  const size_t length =
+      mx_format(line, sizeof(line), "    #%d %p %s\n", number, address, place);
+  mx_os_write_stderr(line, length);
 }
 
 void mx_stack_init(void) {

@@ -144,7 +144,8 @@ static void add_arenas(mx_subproc_t* subproc, mi_stats_t* stats) {
     if (arena == NULL) continue;
     reserved += arena->slices * MX_SLICE_SIZE;
     const size_t bits = arena->slices * mx_arena_bits_per_slice();
-    committed += mx_bits_count(arena->present, 0, bits) * (MX_SLICE_SIZE / mx_arena_bits_per_slice());
+    committed +=
+        mx_bits_count(arena->present, 0, bits) * (MX_SLICE_SIZE / mx_arena_bits_per_slice());
   }
   set_count(&stats->reserved, reserved);
   set_count(&stats->committed, committed);

@@ -59,6 +59,7 @@ void* ex_memcpy(void* to, const void* from, size_t size);
   })
 
 #define mx_load_relaxed(p) ex_load_(p, EX_RELAXED)
+#define mx_add_loaded(base, entry) ((base) + (uintptr_t)mx_load_relaxed(entry))
 #define mx_load_acquire(p) ex_load_(p, EX_ACQUIRE)
 #define mx_store_relaxed(p, v) ex_store_(p, v, EX_RELAXED)
 #define mx_store_release(p, v) ex_store_(p, v, EX_RELEASE)
