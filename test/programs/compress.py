@@ -28,7 +28,7 @@ def make(path, megabytes):
 def test(session):
   xz, zstd = session.need("xz", "zstd")
   plain = session.path("plain")
-  make(plain, 48 if session.heavy else 12)
+  make(plain, 24 if session.heavy else 12)
   wanted = checksum(plain)
   runs = [("xz", [xz, "-1", "-T2", "--block-size=4MiB", "-c", plain], [xz, "-d", "-T2", "-c"]),
           ("zstd -5", [zstd, "-q", "-5", "-T2", "-c", plain], [zstd, "-q", "-d", "-c"]),
@@ -36,7 +36,7 @@ def test(session):
            [zstd, "-q", "-d", "--long=24", "-c"])]
   if session.heavy:
     runs += [("xz -6", [xz, "-6", "-T2", "-c", plain], [xz, "-d", "-c"]),
-             ("zstd -17", [zstd, "-q", "-17", "-T2", "-c", plain],
+             ("zstd -15", [zstd, "-q", "-15", "-T2", "-c", plain],
               [zstd, "-q", "-d", "-c"])]
   for name, pack, unpack in runs:
     packed = session.both(pack)
