@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// C++ on the library: every form of new and delete (those of mimalloc-new-delete.h), the new-handler
-// and std::bad_alloc out of a library that is C, containers on the allocators, and the memory
-// resource.
+// C++ on the library: every form of new and delete (those of mimalloc-new-delete.h), the
+// new-handler and std::bad_alloc out of a library that is C, containers on the allocators, and the
+// memory resource.
 #include <algorithm>
 #include <cstring>
 #include <list>
