@@ -11,6 +11,7 @@
 
 #include "../include/mimalloc-stats.h"
 #include "../src/alloc/fast.h"
+#include "../src/alloc/guarded.h"
 #include "../src/api/handles.h"
 #include "../src/api/root.h"
 #include "../src/api/sized.h"
@@ -50,11 +51,13 @@ static bool is_believed(const char* function, void* p, size_t size, size_t align
 bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
   if (!is_believed("resize", p, size, align)) return false;
   mx_page_t* const page = mx_pagemap_get(p);
+  if (mx_page_is_guarded(page)) return false;
   if (mx_page_is_huge(page)) return p == page->start && mx_huge_resize(page, new_size);
   if (MX_PADDING) {
+    // The canary moves along, or, if that would leave too much slack, the block stays as it is.
     if (new_size > size || new_size == 0) return false;
     mx_harden_shrink(p, new_size);
-    return true;
+    return mx_harden_usable(page, p) == new_size;
   }
   return new_size <= page->block_size && new_size >= page->block_size / 4;
 }
@@ -62,7 +65,8 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
   if (mx_zig_resize(p, size, align, new_size)) return p;
   mx_page_t* const page = mx_pagemap_get(p);
-  if (MX_PADDING || !mx_page_is_huge(page) || p != page->start || align > MX_SLICE_SIZE) return NULL;
+  if (MX_PADDING || !mx_page_is_huge(page) || mx_page_is_guarded(page)) return NULL;
+  if (p != page->start || align > MX_SLICE_SIZE) return NULL;
   return mx_huge_realloc(page, new_size, false);
 }
 

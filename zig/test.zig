@@ -61,8 +61,12 @@ test "huge blocks grow by remap with their contents" {
         memory = more;
     }
     for (memory[0 .. 1 << 20], 0..) |byte, i| try testing.expectEqual(@as(u8, @truncate(i *% 31)), byte);
-    try testing.expect(gpa.resize(memory, 2 << 20));
-    memory = memory[0 .. 2 << 20];
+    // Where every block ends in a canary (Debug), it stays at its place.
+    if (gpa.resize(memory, 2 << 20)) {
+        memory = memory[0 .. 2 << 20];
+    } else {
+        try testing.expect(builtin.mode == .Debug);
+    }
     for (memory[0 .. 1 << 20], 0..) |byte, i| try testing.expectEqual(@as(u8, @truncate(i *% 31)), byte);
     gpa.free(memory);
 }
