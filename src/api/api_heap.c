@@ -15,34 +15,43 @@
   mx_theap_t* const theap = mx_api_theap_of(heap);                       \
   if (mx_unlikely(theap == NULL)) return NULL
 
-void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+// The rest of the calls below, for a heap that is not the last one used. It is a call at the very
+// end, so that the fast path has nothing to save.
+static mx_noinline void* malloc_elsewhere(mi_heap_t* heap, size_t size) {
   IN_HEAP(heap, theap);
   return mx_verb_malloc(theap, size);
 }
 
-void* mi_heap_zalloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
-  IN_HEAP(heap, theap);
-  return mx_verb_zalloc(theap, size);
-}
-
-void* mi_heap_calloc(mi_heap_t* heap, size_t count, size_t size) mi_attr_noexcept {
+static mx_noinline void* calloc_elsewhere(mi_heap_t* heap, size_t count, size_t size) {
   IN_HEAP(heap, theap);
   return mx_verb_calloc(theap, count, size);
 }
 
+void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  if (mx_likely(mx_api_is_last(heap))) return mx_verb_malloc(mx_tls_last, size);
+  return malloc_elsewhere(heap, size);
+}
+
+void* mi_heap_zalloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
+  if (mx_likely(mx_api_is_last(heap))) return mx_verb_zalloc(mx_tls_last, size);
+  return calloc_elsewhere(heap, 1, size);
+}
+
+void* mi_heap_calloc(mi_heap_t* heap, size_t count, size_t size) mi_attr_noexcept {
+  if (mx_likely(mx_api_is_last(heap))) return mx_verb_calloc(mx_tls_last, count, size);
+  return calloc_elsewhere(heap, count, size);
+}
+
 void* mi_heap_mallocn(mi_heap_t* heap, size_t count, size_t size) mi_attr_noexcept {
-  IN_HEAP(heap, theap);
-  return mx_verb_malloc(theap, mx_verb_product(count, size));
+  return mi_heap_malloc(heap, mx_verb_product(count, size));
 }
 
 void* mi_heap_malloc_small(mi_heap_t* heap, size_t size) mi_attr_noexcept {
-  IN_HEAP(heap, theap);
-  return mx_verb_malloc(theap, size);
+  return mi_heap_malloc(heap, size);
 }
 
 void* mi_heap_zalloc_small(mi_heap_t* heap, size_t size) mi_attr_noexcept {
-  IN_HEAP(heap, theap);
-  return mx_verb_zalloc(theap, size);
+  return mi_heap_zalloc(heap, size);
 }
 
 // ---- resizing ----------------------------------------------------------------------------------

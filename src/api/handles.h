@@ -25,10 +25,14 @@ mx_inline mx_theap_t* mx_api_theap(const mi_theap_t* theap) {
 
 mx_inline mi_theap_t* mx_api_theap_handle(mx_theap_t* theap) { return (mi_theap_t*)(void*)theap; }
 
+// Whether a heap is the one that this thread used last. NULL never is: a thread without theaps has
+// a last one that is bound to no heap, but it may have another default than the main heap.
+mx_inline bool mx_api_is_last(mi_heap_t* heap) {
+  return mx_load_relaxed(&mx_tls_last->heap) == (mx_heap_t*)(void*)heap && heap != NULL;
+}
+
 mx_inline mx_theap_t* mx_api_theap_of(mi_heap_t* heap) {
-  mx_theap_t* const theap = mx_tls_last;
-  const bool is_last = (mx_load_relaxed(&theap->heap) == (mx_heap_t*)(void*)heap && heap != NULL);
-  return mx_likely(is_last) ? theap : mx_api_theap_search(heap);
+  return mx_likely(mx_api_is_last(heap)) ? mx_tls_last : mx_api_theap_search(heap);
 }
 
 mx_inline mx_subproc_t* mx_api_subproc(mi_subproc_id_t id) { return (mx_subproc_t*)id.opaque; }
