@@ -49,7 +49,7 @@ const common_flags = [_][]const u8{
     "-Wno-date-time",
 };
 
-const Options = struct { libc: bool, debug: ?u8, secure: ?u8 };
+const Options = struct { libc: bool, single_threaded: bool = false, debug: ?u8, secure: ?u8 };
 
 fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) []const []const u8 {
     const release = optimize != .Debug;
@@ -67,6 +67,7 @@ fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) 
     if (options.secure) |level| add(b, &flags, b.fmt("-DMI_SECURE={d}", .{level}));
     // A released program that is to be safe has every free checked.
     if (optimize == .ReleaseSafe and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
+    if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
     if (!options.libc) {
         add(b, &flags, "-DMI_NO_LIBC");
         // There is nobody to lay out the storage of a thread of the library's own.
@@ -98,11 +99,13 @@ fn makeModule(
         .optimize = optimize,
         // Without a libc of its own the module neither requires nor forbids one.
         .link_libc = if (options.libc) true else null,
+        .single_threaded = if (options.single_threaded) true else null,
         .omit_frame_pointer = optimize != .Debug,
     };
     const module = if (name) |n| b.addModule(n, settings) else b.createModule(settings);
     const settings_of_c = b.addOptions();
     settings_of_c.addOption(bool, "core_has_libc", options.libc);
+    settings_of_c.addOption(bool, "single_threaded", options.single_threaded);
     module.addOptions("settings", settings_of_c);
     const flags = flagsOf(b, optimize, options);
     module.addCSourceFiles(.{ .root = b.path("src"), .files = sourcesOf(b, false), .flags = flags });
@@ -117,6 +120,8 @@ pub fn build(b: *std.Build) void {
         needsLibc(target.result);
     const options: Options = .{
         .libc = libc,
+        .single_threaded = b.option(bool, "single_threaded", "For programs that are -fsingle-threaded") orelse
+            false,
         .debug = b.option(u8, "debug", "Checks in the core: 0 to 3 (default: 1 in Debug, else 0)"),
         .secure = b.option(u8, "secure", "Mitigations in the core: levels 1 to 5"),
     };
@@ -146,6 +151,11 @@ fn addTests(
     const filter = b.option([]const u8, "filter", "Only tests whose name contains this");
     for (variants) |variant| {
         if (options.libc and !variant.link_libc) continue;
+        if (options.single_threaded and !variant.single_threaded) continue;
+        var own = options;
+        own.single_threaded = variant.single_threaded;
+        const is_same = own.single_threaded == options.single_threaded;
+        const tested = if (is_same) module else makeModule(b, null, target, optimize, own);
         const tests = b.addTest(.{
             .name = variant.name,
             .filters = if (filter) |f| b.allocator.dupe([]const u8, &.{f}) catch @panic("OOM") else &.{},
@@ -155,11 +165,12 @@ fn addTests(
                 .optimize = optimize,
                 .link_libc = if (variant.link_libc) true else null,
                 .single_threaded = variant.single_threaded,
-                .imports = &.{.{ .name = "mimalloc", .module = module }},
+                .imports = &.{.{ .name = "mimalloc", .module = tested }},
             }),
         });
         step.dependOn(&b.addRunArtifact(tests).step);
     }
+    if (options.single_threaded) return;
     // The sample of the documentation is a program of its own.
     const sample = b.addExecutable(.{ .name = "sample", .root_module = b.createModule(.{
         .root_source_file = b.path("zig/sample.zig"),

@@ -5,7 +5,7 @@
 //! cleaned up when a thread ends: where a libc is linked its destructors tell, elsewhere the kernel
 //! does (src/os/robust.c). A block may be freed by another thread than the one that got it.
 //!
-//! Single-threaded programs use it in the same way.
+//! A program that is built for a single thread says so with the option `single_threaded`.
 const std = @import("std");
 const builtin = @import("builtin");
 const settings = @import("settings");
@@ -171,5 +171,9 @@ const Libc = extern struct {
 };
 
 comptime {
+    if (builtin.single_threaded and !builtin.link_libc and !settings.single_threaded) {
+        @compileError("a program with -fsingle-threaded has no thread-local storage: " ++
+            "give .single_threaded = true to b.dependency(\"mimalloc\", ...)");
+    }
     if (builtin.link_libc and !settings.core_has_libc) @export(&Libc.linked, .{ .name = "mx_libc" });
 }

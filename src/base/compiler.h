@@ -62,7 +62,10 @@
 
 // A variable of which every thread has its own. The model is chosen by the build: initial-exec
 // by default, so that an access is two instructions and never calls the dynamic linker.
-#if defined(_MSC_VER)
+// A program that is built for one thread may have set up no such storage at all.
+#if defined(MI_SINGLE_THREADED)
+#define mx_thread_local
+#elif defined(_MSC_VER)
 #define mx_thread_local __declspec(thread)
 #elif defined(__cplusplus)
 #define mx_thread_local __thread

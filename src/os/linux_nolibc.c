@@ -26,7 +26,7 @@
 
 extern const mx_libc_t mx_libc __attribute__((weak));
 
-_Thread_local int mx_nolibc_errno;
+mx_thread_local int mx_nolibc_errno;
 mx_thread_local uintptr_t mx_thread_number = MX_THREAD_UNNUMBERED;
 
 size_t mx_os_page_size(void);

@@ -3,7 +3,9 @@
 #ifndef MX_NOLIBC_ERRNO_H
 #define MX_NOLIBC_ERRNO_H
 
-extern _Thread_local int mx_nolibc_errno;
+#include "../../base/compiler.h"
+
+extern mx_thread_local int mx_nolibc_errno;
 #define errno mx_nolibc_errno
 
 #define EAGAIN 11
