@@ -71,7 +71,7 @@ static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
 
 
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
-  if (heap->cached_count > 0) {
+  if (mx_load_relaxed(&heap->cached_count) > 0) {
     mx_page_t* const kept = reuse_kept(heap, bin);
     if (kept != NULL) return kept;
   }

@@ -82,7 +82,7 @@ struct mx_heap_s {
   mx_atomic(size_t) listed;  // abandoned pages with free blocks; exact when nothing moves
   mx_arena_t* arena;       // allocate only here, or NULL
   int numa_node;           // preferred, or -1
-  uint32_t cached_count;
+  mx_atomic(uint32_t) cached_count;  // changed by the only user, or under the lock
   mx_page_t* cached[MX_HEAP_CACHED_MAX];  // pages for the next heap in this record
   int tag;
   bool allow_destroy;

@@ -17,9 +17,10 @@
 #define RELINK_MAX 128
 
 static bool is_cacheable(const mx_heap_t* heap, mx_page_t* page) {
-  return CACHES_PAGES && heap->cached_count < MX_HEAP_CACHED_MAX && page->slice_count == 1 &&
-         heap->arena == NULL && heap->numa_node < 0 && !mx_page_has_holes(page) &&
-         mx_load_relaxed(&heap->subproc->cached_pages) < MX_HEAP_CACHED_ALL && mx_page_hold(page);
+  if (!CACHES_PAGES || mx_load_relaxed(&heap->cached_count) >= MX_HEAP_CACHED_MAX) return false;
+  if (mx_load_relaxed(&heap->subproc->cached_pages) >= MX_HEAP_CACHED_ALL) return false;
+  return page->slice_count == 1 && heap->arena == NULL && heap->numa_node < 0 &&
+         !mx_page_has_holes(page) && mx_page_hold(page);
 }
 
 bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
@@ -31,7 +32,9 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   page->retired = 0;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->is_listed = 0;
-  heap->cached[heap->cached_count++] = page;
+  const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  heap->cached[count] = page;
+  mx_store_relaxed(&heap->cached_count, count + 1);
   return true;
 }
 
@@ -48,10 +51,12 @@ static void relink(mx_page_t* page) {
 }
 
 mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {
-  for (size_t i = heap->cached_count; i-- > 0;) {
+  const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  for (uint32_t i = count; i-- > 0;) {
     mx_page_t* const page = heap->cached[i];
     if (page->bin != bin) continue;
-    heap->cached[i] = heap->cached[--heap->cached_count];
+    heap->cached[i] = heap->cached[count - 1];
+    mx_store_relaxed(&heap->cached_count, count - 1);
     relink(page);
     return page;
   }

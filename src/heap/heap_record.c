@@ -49,7 +49,7 @@ static void put_record(mx_subproc_t* subproc, mx_heap_t* heap) {
   heap->next = subproc->free_heaps;
   subproc->free_heaps = heap;
   const size_t kept = mx_load_relaxed(&subproc->cached_pages);
-  mx_store_relaxed(&subproc->cached_pages, kept + heap->cached_count);
+  mx_store_relaxed(&subproc->cached_pages, kept + mx_load_relaxed(&heap->cached_count));
 }
 
 static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
@@ -57,13 +57,15 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
   if (heap == NULL) return NULL;
   *at = heap->next;
   const size_t kept = mx_load_relaxed(&subproc->cached_pages);
-  mx_store_relaxed(&subproc->cached_pages, kept - heap->cached_count);
+  mx_store_relaxed(&subproc->cached_pages, kept - mx_load_relaxed(&heap->cached_count));
   return heap;
 }
 
 void mx_heap_cache_drop(mx_heap_t* heap) {
   mx_arenas_t* const arenas = &heap->subproc->arenas;
-  while (heap->cached_count > 0) mx_page_drop(arenas, heap->cached[--heap->cached_count]);
+  const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  for (uint32_t i = 0; i < count; i++) mx_page_drop(arenas, heap->cached[i]);
+  mx_store_relaxed(&heap->cached_count, 0u);
 }
 
 static mx_heap_t* fresh_record(mx_subproc_t* subproc) {
@@ -109,7 +111,7 @@ void mx_heap_recycle(mx_heap_t* heap) {
 static mx_heap_t* take_with_cached(mx_subproc_t* subproc) {
   mx_lock_acquire(&subproc->lock);
   mx_heap_t** at = &subproc->free_heaps;
-  while (*at != NULL && (*at)->cached_count == 0) at = &(*at)->next;
+  while (*at != NULL && mx_load_relaxed(&(*at)->cached_count) == 0) at = &(*at)->next;
   mx_heap_t* const heap = take_record(subproc, at);
   mx_lock_release(&subproc->lock);
   return heap;
