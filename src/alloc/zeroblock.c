@@ -14,7 +14,7 @@
 #define EAGAIN_ 11
 #define PLACES (MX_SLICE_SIZE / MX_ALIGN)
 
-static mx_lock_t lock;
+static mx_lock_t zero_lock;
 static mx_page_t* slices;
 static size_t cursor;  // places are taken in turn, so that a freed one waits the longest
 
@@ -53,19 +53,19 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
 
 void* mx_zeroblock_alloc(size_t align) {
   void* p = NULL;
-  mx_lock_acquire(&lock);
+  mx_lock_acquire(&zero_lock);
   for (mx_page_t* s = slices; s != NULL && p == NULL; s = s->next) p = take_in(s, align);
-  mx_lock_release(&lock);
+  mx_lock_release(&zero_lock);
   if (p != NULL) return p;
   // The calls to the OS are made without the lock; two threads may both bring a slice.
   // The slices outlive every heap and sub-process but the main ones.
   mx_page_t* const page = make_slice(&mx_subproc_main.main_heap, align);
   if (page == NULL) return NULL;
-  mx_lock_acquire(&lock);
+  mx_lock_acquire(&zero_lock);
   page->next = slices;
   slices = page;
   p = take_in(page, align);
-  mx_lock_release(&lock);
+  mx_lock_release(&zero_lock);
   return p;
 }
 
@@ -76,6 +76,6 @@ void mx_zeroblock_free(mx_page_t* page, void* p) {
   }
 }
 
-void mx_zeroblock_before_fork(void) { mx_lock_acquire(&lock); }
+void mx_zeroblock_before_fork(void) { mx_lock_acquire(&zero_lock); }
 
-void mx_zeroblock_after_fork(void) { mx_lock_release(&lock); }
+void mx_zeroblock_after_fork(void) { mx_lock_release(&zero_lock); }

@@ -9,8 +9,8 @@
 // is not needed: that thread comes when the delay is over.
 //
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
-// were purged lately; a fresh slice handed out while there are such is a regret, and lets one more slice
-// wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and then no
+// were purged lately; a fresh slice handed out while there are such is a regret, and lets one more
+// slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and then no
 // more. Both numbers are halved as time passes without regrets, so what is kept goes in the end.
 #include "../base/facts.h"
 #include "../base/options.h"
@@ -199,7 +199,8 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   if (!force && (at == 0 || now < at)) return;
   // Who takes the appointment away does the work.
   uint64_t expected = at;
-  const bool is_mine = (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
+  const bool is_mine =
+      (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
   if (!is_mine && !force) return;
   mx_fence_seq_cst();
   forget_regrets(arenas, now);
