@@ -62,6 +62,7 @@ set(mi_source_names
   api/api_arena.c
   api/api_basic.c
   api/api_cpp.c
+  api/api_guarded.c
   api/api_heap.c
   api/api_heap_manage.c
   api/api_hooks.c

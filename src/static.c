@@ -79,6 +79,7 @@
 #include "api/api_arena.c"
 #include "api/api_basic.c"
 #include "api/api_cpp.c"
+#include "api/api_guarded.c"
 #include "api/api_heap.c"
 #include "api/api_heap_manage.c"
 #include "api/api_hooks.c"

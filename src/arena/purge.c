@@ -11,7 +11,8 @@
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a regret, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
-// then no more. Both numbers are halved as time passes without regrets, so what is kept goes in the end.
+// then no more. Both numbers are halved as time passes without regrets, so what is kept goes in the
+// end.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
