@@ -51,8 +51,26 @@ const common_flags = [_][]const u8{
 
 const Options = struct { libc: bool, single_threaded: bool = false, debug: ?u8, secure: ?u8 };
 
-fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) []const []const u8 {
-    const release = optimize != .Debug;
+// The modes have other names from 0.17 on, and only a switch takes both.
+const Mode = std.builtin.OptimizeMode;
+const fastest: Mode = if (@hasField(Mode, "ReleaseFast")) .ReleaseFast else .fast;
+
+fn isDebug(mode: Mode) bool {
+    return switch (mode) {
+        .Debug => true,
+        else => false,
+    };
+}
+
+fn isSafe(mode: Mode) bool {
+    return switch (mode) {
+        .ReleaseSafe => true,
+        else => false,
+    };
+}
+
+fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
+    const release = !isDebug(optimize);
     const debug: u8 = options.debug orelse if (release) 0 else 1;
     var flags: std.ArrayListUnmanaged([]const u8) = .empty;
     flags.appendSlice(b.allocator, &common_flags) catch @panic("OOM");
@@ -66,14 +84,13 @@ fn flagsOf(b: *std.Build, optimize: std.builtin.OptimizeMode, options: Options) 
     if (release) add(b, &flags, "-DMI_BUILD_RELEASE");
     if (options.secure) |level| add(b, &flags, b.fmt("-DMI_SECURE={d}", .{level}));
     // A released program that is to be safe has every free checked.
-    if (optimize == .ReleaseSafe and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
+    if (isSafe(optimize) and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
     if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
     if (!options.libc) {
         add(b, &flags, "-DMI_NO_LIBC");
         // There is nobody to lay out the storage of a thread of the library's own.
         add(b, &flags, "-DMI_DEFAULT_BACKGROUND_PURGE=0");
         add(b, &flags, "-ffreestanding");
-        add(b, &flags, b.fmt("-I{s}", .{b.pathFromRoot("src/os/nolibc")}));
     }
     return flags.items;
 }
@@ -90,7 +107,7 @@ fn makeModule(
     b: *std.Build,
     name: ?[]const u8,
     target: std.Build.ResolvedTarget,
-    optimize: std.builtin.OptimizeMode,
+    optimize: Mode,
     options: Options,
 ) *std.Build.Module {
     const settings: std.Build.Module.CreateOptions = .{
@@ -100,7 +117,7 @@ fn makeModule(
         // Without a libc of its own the module neither requires nor forbids one.
         .link_libc = if (options.libc) true else null,
         .single_threaded = if (options.single_threaded) true else null,
-        .omit_frame_pointer = optimize != .Debug,
+        .omit_frame_pointer = !isDebug(optimize),
     };
     const module = if (name) |n| b.addModule(n, settings) else b.createModule(settings);
     const settings_of_c = b.addOptions();
@@ -108,6 +125,7 @@ fn makeModule(
     settings_of_c.addOption(bool, "single_threaded", options.single_threaded);
     module.addOptions("settings", settings_of_c);
     const flags = flagsOf(b, optimize, options);
+    if (!options.libc) module.addIncludePath(b.path("src/os/nolibc"));
     module.addCSourceFiles(.{ .root = b.path("src"), .files = sourcesOf(b, false), .flags = flags });
     module.addCSourceFile(.{ .file = b.path("zig/front.c"), .flags = flags });
     return module;
@@ -138,7 +156,7 @@ fn addTests(
     b: *std.Build,
     module: *std.Build.Module,
     target: std.Build.ResolvedTarget,
-    optimize: std.builtin.OptimizeMode,
+    optimize: Mode,
     options: Options,
 ) void {
     const step = b.step("test", "Run the tests of the Zig front");
@@ -186,16 +204,15 @@ fn addBenchmarks(b: *std.Build, target: std.Build.ResolvedTarget, options: Optio
     const bench = b.addExecutable(.{ .name = "bench", .root_module = b.createModule(.{
         .root_source_file = b.path("zig/bench.zig"),
         .target = target,
-        .optimize = .ReleaseFast,
+        .optimize = fastest,
         .imports = &.{.{
             .name = "mimalloc",
-            .module = makeModule(b, null, target, .ReleaseFast, options),
+            .module = makeModule(b, null, target, fastest, options),
         }},
     }) });
     const install = b.addInstallArtifact(bench, .{});
     const run = b.addRunArtifact(bench);
     run.stdio = .inherit;
-    if (b.args) |args| run.addArgs(args);
     step.dependOn(&install.step);
     step.dependOn(&run.step);
     const program = b.step("bench-program", "Build the benchmarks into zig-out/bin, without a run");
@@ -205,7 +222,7 @@ fn addBenchmarks(b: *std.Build, target: std.Build.ResolvedTarget, options: Optio
 fn addSharedLibrary(
     b: *std.Build,
     target: std.Build.ResolvedTarget,
-    optimize: std.builtin.OptimizeMode,
+    optimize: Mode,
     options: Options,
 ) void {
     const module = b.createModule(.{
@@ -213,7 +230,7 @@ fn addSharedLibrary(
         .optimize = optimize,
         .link_libc = true,
         .pic = true,
-        .omit_frame_pointer = optimize != .Debug,
+        .omit_frame_pointer = !isDebug(optimize),
     });
     var flags: std.ArrayListUnmanaged([]const u8) = .empty;
     const own = flagsOf(b, optimize, .{ .libc = true, .debug = options.debug, .secure = options.secure });

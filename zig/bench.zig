@@ -242,7 +242,7 @@ fn inChild(benchmark: []const u8, allocator: []const u8, n: ?usize) !void {
     }
     var status: u32 = 0;
     var usage: linux.rusage = undefined;
-    _ = linux.wait4(@intCast(pid), &status, 0, &usage);
+    _ = linux.wait4(@intCast(pid), @ptrCast(&status), 0, &usage);
     const wall = @as(f64, @floatFromInt(now() - start)) / 1e9;
     const cpu = @as(f64, @floatFromInt(usage.utime.sec + usage.stime.sec)) +
         @as(f64, @floatFromInt(usage.utime.usec + usage.stime.usec)) / 1e6;

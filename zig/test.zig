@@ -65,7 +65,10 @@ test "huge blocks grow by remap with their contents" {
     if (gpa.resize(memory, 2 << 20)) {
         memory = memory[0 .. 2 << 20];
     } else {
-        try testing.expect(builtin.mode == .Debug);
+        try testing.expect(switch (builtin.mode) {
+            .Debug => true,
+            else => false,
+        });
     }
     for (memory[0 .. 1 << 20], 0..) |byte, i| try testing.expectEqual(@as(u8, @truncate(i *% 31)), byte);
     gpa.free(memory);
@@ -155,7 +158,7 @@ fn step(random: std.Random, allocator: std.mem.Allocator, slot: *Slot) !void {
 
 fn playSequence(allocator: std.mem.Allocator, seed: u64, steps: usize) !void {
     var prng = std.Random.DefaultPrng.init(seed);
-    var slots = [_]Slot{.{}} ** 64;
+    var slots: [64]Slot = @splat(.{});
     for (0..steps) |_| try step(prng.random(), allocator, &slots[prng.random().uintLessThan(usize, 64)]);
     for (slots) |slot| {
         try verify(slot, slot.memory.len);
@@ -248,7 +251,7 @@ test "detached threads end with live blocks" {
 
 fn waitFor(pid: usize) !void {
     var status: u32 = 0;
-    _ = linux.waitpid(@intCast(pid), &status, 0);
+    _ = linux.waitpid(@intCast(pid), @ptrCast(&status), 0);
     try testing.expectEqual(@as(u32, 0), status);
 }
 
