@@ -21,7 +21,6 @@
 #include "../service/give_back.h"
 #include "../service/log.h"
 #include "../service/options.h"
-#include "../service/stats.h"
 #include "../service/stack.h"
 #include "../service/stats.h"
 
