@@ -20,6 +20,7 @@ set(mi_source_names
   arena/huge_pages.c
   arena/purge.c
   arena/slices.c
+  page/freelist.c
   page/holes.c
   page/live.c
   page/page.c

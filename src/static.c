@@ -33,6 +33,7 @@
 #include "arena/purge.c"
 #include "arena/slices.c"
 
+#include "page/freelist.c"
 #include "page/holes.c"
 #include "page/live.c"
 #include "page/page.c"

@@ -208,12 +208,6 @@ bool mx_page_collect_remote(mx_page_t* page) {
   return true;
 }
 
-mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link) {
-  mx_error(14 /* EFAULT */, "corrupted free list entry of size %zub at %p: value 0x%zx\n",
-           page->block_size, (const void*)block, (size_t)link);
-  return NULL;
-}
-
 bool mx_page_is_valid(const mx_page_t* page) {
   if (page->capacity > page->reserved || page->used > page->capacity + 1) return false;
   size_t count = 0;
