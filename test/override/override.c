@@ -314,8 +314,7 @@ static void test_mallinfo(void) {
   EXPECT(full.usmblks == 0 && full.fsmblks == 0 && full.smblks == 0);
   for (int i = 0; i < MANY; i++) free(many[i]);
   const struct mallinfo2 after = mallinfo2();
-  // Builds that let freed blocks wait count those as in use.
-  EXPECT(is_exact() || after.uordblks == before.uordblks);
+  EXPECT(after.uordblks == before.uordblks);
   EXPECT(after.uordblks <= full.uordblks && after.arena == after.uordblks + after.fordblks);
   void* const large = malloc((size_t)100 << 20);
   const struct mallinfo2 mapped = mallinfo2();
