@@ -124,10 +124,16 @@ static mx_noinline void report_used_after_free(const mx_page_t* page, const void
 
 // ---- allocating --------------------------------------------------------------------------------
 
+// Set when a freed block was cleared instead of filled: the option may change at any time.
+static mx_atomic(uint8_t) was_cleared;
+
 static void check_fill(const mx_page_t* page, const void* block) {
   const uint8_t* const p = (const uint8_t*)block;
-  for (size_t i = sizeof(mx_block_t); i < page->block_size - MX_PAD; i++) {
-    if (p[i] == MX_FILL_FREED) continue;
+  const size_t first = sizeof(mx_block_t), end = page->block_size - MX_PAD;
+  const bool cleared = (first < end && p[first] == 0 && mx_load_relaxed(&was_cleared) != 0);
+  const uint8_t fill = (cleared ? 0 : MX_FILL_FREED);
+  for (size_t i = first; i < end; i++) {
+    if (p[i] == fill) continue;
     report_used_after_free(page, block, i);
     return;
   }
@@ -199,8 +205,10 @@ mx_inline void check_front(const mx_page_t* page, const void* block) {
 }
 
 mx_inline void clear_freed(const mx_page_t* page, void* block) {
-  if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
-  else if (mx_option(zero_on_free) != 0) memset(block, 0, page->block_size - MX_PAD);
+  const bool zero = (mx_option(zero_on_free) != 0);
+  if (!zero && !MX_DEBUG_FILL) return;
+  if (zero && MX_DEBUG_FILL) mx_store_relaxed(&was_cleared, (uint8_t)1);
+  memset(block, zero ? 0 : MX_FILL_FREED, page->block_size - MX_PAD);
 }
 
 static bool free_checked(mx_page_t* page, void* block) {

@@ -47,18 +47,23 @@ def lines(text, word):
     return sum(word in line for line in text.splitlines())
 
 
+def errors(**options):
+    """What ten mistakes print where none ends the process."""
+    return run("errors", abort_on_error=0, **options)["err"]
+
+
 def test_show_errors():
-    expect(lines(run("errors", show_errors=0)["err"], "error") == 0, "quiet")
-    expect(lines(run("errors", show_errors=1)["err"], "mimalloc: error") == 10, "ten errors")
+    expect(lines(errors(show_errors=0), "error") == 0, "quiet")
+    expect(lines(errors(show_errors=1), "mimalloc: error") == 10, "ten errors")
 
 
 def test_max_errors():
-    expect(lines(run("errors", show_errors=1, max_errors=3)["err"], "mimalloc: error") == 3, "three")
+    expect(lines(errors(show_errors=1, max_errors=3), "mimalloc: error") == 3, "three")
 
 
 def test_max_warnings():
-    expect(lines(run("errors", show_errors=1)["err"], "warning") == 10, "ten warnings")
-    expect(lines(run("errors", show_errors=1, max_warnings=4)["err"], "warning") == 4, "four")
+    expect(lines(errors(show_errors=1), "warning") == 10, "ten warnings")
+    expect(lines(errors(show_errors=1, max_warnings=4), "warning") == 4, "four")
 
 
 def test_abort_on_error():
