@@ -272,7 +272,7 @@ endif()
 
 set(mi_libraries)
 if(WIN32)
-  list(APPEND mi_libraries psapi shell32 user32 advapi32 bcrypt)
+  list(APPEND mi_libraries advapi32)
 else()
   set(THREADS_PREFER_PTHREAD_FLAG OFF)
   find_package(Threads REQUIRED)

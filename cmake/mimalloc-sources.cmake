@@ -10,6 +10,9 @@ set(mi_source_names
   os/linux_fault.c
   os/linux_nolibc.c
   os/robust.c
+  os/windows.c
+  os/windows_fault.c
+  os/windows_thread.c
   mem/bitmap.c
   mem/numa.c
   mem/pagemap.c

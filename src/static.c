@@ -20,6 +20,9 @@
 #include "os/linux_fault.c"
 #include "os/linux_nolibc.c"
 #include "os/robust.c"
+#include "os/windows.c"
+#include "os/windows_fault.c"
+#include "os/windows_thread.c"
 
 #include "mem/bitmap.c"
 #include "mem/numa.c"

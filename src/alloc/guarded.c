@@ -52,8 +52,9 @@ static size_t freed_next;
 static mx_atomic(int) live;
 static mx_atomic(int) is_ready;
 
-static mx_thread_local int64_t until_next;  // allocations of this thread before the next sample
-static mx_thread_local bool has_count;
+mx_used static mx_thread_local int64_t until_next;  // allocations of this thread before the next sample
+mx_used static mx_thread_local bool has_count;
+mx_used static mx_thread_local bool is_guarding;  // what a stack walk allocates is not sampled
 
 #define RECORDS_MAX (LIVE_MAX + FREED_MAX)
 
@@ -121,20 +122,20 @@ static void draw_next(long rate) {
     mx_random_step(&random);
     mx_random_step(&random);
   }
-  until_next = (rate == 1 ? 1 : 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1)));
-  has_count = true;
+  mx_tls(until_next) = (rate == 1 ? 1 : 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1)));
+  mx_tls(has_count) = true;
 }
 
-void mx_guarded_pass(size_t blocks) { until_next -= (int64_t)blocks - 1; }
+void mx_guarded_pass(size_t blocks) { mx_tls(until_next) -= (int64_t)blocks - 1; }
 
 static bool is_sampled(size_t size) {
   const long rate = mx_option(guarded_sample_rate);
   const size_t least = (size_t)mx_option(guarded_min), most = (size_t)mx_option(guarded_max);
-  if (!has_count) draw_next(rate);
-  if (--until_next > 0 || size < least || size > most || size == 0) return false;
-  const int64_t late = until_next;
+  if (!mx_tls(has_count)) draw_next(rate);
+  if (--mx_tls(until_next) > 0 || size < least || size > most || size == 0) return false;
+  const int64_t late = mx_tls(until_next);
   draw_next(rate);
-  until_next += late;  // what passed by unseen counts, too
+  mx_tls(until_next) += late;  // what passed by unseen counts, too
   return true;
 }
 
@@ -249,13 +250,13 @@ static guarded_t* make_record(size_t total) {
 }
 
 void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
-  static mx_thread_local bool inside;  // what a stack walk allocates is not sampled
   mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
-  if (!is_sampled(size) || inside || heap != &mx_subproc_main.main_heap || mx_pagemap_is_window()) {
+  if (!is_sampled(size) || mx_tls(is_guarding) || heap != &mx_subproc_main.main_heap ||
+      mx_pagemap_is_window()) {
     return NULL;
   }
   if (mx_load_relaxed(&live) >= LIVE_MAX || !make_ready()) return NULL;
-  inside = true;
+  mx_tls(is_guarding) = true;
   const size_t data = mx_align_up(mx_max(size, 1), mx_facts.os_page);
   const size_t total =
       MX_SLICE_SIZE + mx_align_up(data + mx_facts.os_page, MX_SLICE_SIZE);
@@ -271,7 +272,7 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
       forget(g);
     }
   }
-  inside = false;
+  mx_tls(is_guarding) = false;
   return result;
 }
 

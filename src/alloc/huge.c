@@ -176,6 +176,8 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   } else if (mx_os_move(page->start, target->start, old_bytes)) {
     if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
   } else {
+    // Nothing of it was used; if it is kept, the next block has to note what it uses.
+    mx_huge_page_resize(target, 0);
     mx_huge_free(target);
     return NULL;
   }

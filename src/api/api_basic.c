@@ -4,10 +4,8 @@
 //
 // mi_malloc, mi_calloc and mi_free are the fast path itself. errno is set where a request fails,
 // far below, so that nothing follows the fast path.
-#include <limits.h>
-#include <stdlib.h>
-
 #include "../base/facts.h"
+#include "../os/libc.h"
 #include "verbs.h"
 
 // ---- allocating and freeing --------------------------------------------------------------------
@@ -133,7 +131,7 @@ char* mi_strndup(const char* s, size_t n) mi_attr_noexcept {
 
 // The C library would allocate the result itself, perhaps by another malloc than ours.
 char* mi_realpath(const char* fname, char* resolved_name) mi_attr_noexcept {
-  if (resolved_name != NULL) return realpath(fname, resolved_name);
-  char path[PATH_MAX];
-  return realpath(fname, path) == NULL ? NULL : mi_strdup(path);
+  if (resolved_name != NULL) return mx_libc_realpath(fname, resolved_name);
+  char path[MX_PATH_MAX];
+  return mx_libc_realpath(fname, path) == NULL ? NULL : mi_strdup(path);
 }

@@ -4,9 +4,7 @@
 //
 // That part is found by one comparison when it is the one that this thread used last. NULL stands
 // for the main heap of the thread's sub-process.
-#include <limits.h>
-#include <stdlib.h>
-
+#include "../os/libc.h"
 #include "handles.h"
 #include "verbs.h"
 
@@ -171,10 +169,10 @@ char* mi_heap_strndup(mi_heap_t* heap, const char* s, size_t n) mi_attr_noexcept
 
 // The C library resolves into a buffer of its own choice of size: that of its largest path.
 char* mi_heap_realpath(mi_heap_t* heap, const char* fname, char* resolved_name) mi_attr_noexcept {
-  if (resolved_name != NULL) return realpath(fname, resolved_name);
-  char* const buffer = (char*)mi_heap_malloc(heap, PATH_MAX + 1);
+  if (resolved_name != NULL) return mx_libc_realpath(fname, resolved_name);
+  char* const buffer = (char*)mi_heap_malloc(heap, MX_PATH_MAX + 1);
   if (buffer == NULL) return NULL;
-  char* const path = realpath(fname, buffer);
+  char* const path = mx_libc_realpath(fname, buffer);
   const int code = errno;
   char* const copy = (path == NULL ? NULL : mi_heap_strdup(heap, path));
   if (path == NULL) errno = code;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Owns the calls of POSIX, other C libraries, C23 and Windows under the prefix mi_, each with the
 // argument order and the errors of its origin.
-#include <stdlib.h>
-#include <wchar.h>
-
 #include "../base/facts.h"
+#include "../os/libc.h"
 #include "../service/walk.h"
 #include "sized.h"
 #include "verbs.h"
@@ -142,10 +140,15 @@ int mi_dupenv_s(char** buf, size_t* size, const char* name) mi_attr_noexcept {
 
 // No system but Windows has an environment of wide characters.
 int mi_wdupenv_s(wchar_t** buf, size_t* size, const wchar_t* name) mi_attr_noexcept {
-  (void)name;
   if (buf != NULL) *buf = NULL;
   if (size != NULL) *size = 0;
-  return EINVAL;
+  if (!MX_HAS_WIDE_ENVIRONMENT || buf == NULL || name == NULL) return EINVAL;
+  const wchar_t* const value = mx_libc_wgetenv(name);
+  if (value == NULL) return 0;
+  *buf = mi_wcsdup(value);
+  if (*buf == NULL) return ENOMEM;
+  if (size != NULL) *size = wcslen(value) + 1;
+  return 0;
 }
 
 wchar_t* mi_wcsdup(const wchar_t* s) mi_attr_noexcept {

@@ -8,7 +8,6 @@
 // library itself is about to go (dlclose) or an option says so.
 #include "root.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "../../include/mimalloc.h"
@@ -16,6 +15,7 @@
 #include "../alloc/harden.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../os/libc.h"
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../service/give_back.h"
@@ -70,7 +70,7 @@ void mx_process_start(void) {
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
-  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+  mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
   mx_log_ready();
   mx_stats_init();
   if (mx_option(verbose) != 0) {

@@ -59,6 +59,8 @@ mx_inline uintptr_t mx_add_loaded(uintptr_t base, const mx_atomic(intptr_t) * en
 mx_inline void mx_spin_hint(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("isb");
 #endif

@@ -18,12 +18,21 @@
 #define mx_inline static inline __attribute__((always_inline))
 #define mx_unused __attribute__((unused))
 #define mx_used __attribute__((used))
-#define mx_hidden __attribute__((visibility("hidden")))
 #define mx_noreturn __attribute__((noreturn))
-#define mx_printf(f, a) __attribute__((format(printf, f, a)))
 #define mx_aligned(n) __attribute__((aligned(n)))
 #define mx_prefetch_write(p) __builtin_prefetch((p), 1)
 #define mx_return_address() __builtin_return_address(0)
+#if defined(_WIN32)
+#define mx_hidden  // what a DLL exports is said one by one
+#else
+#define mx_hidden __attribute__((visibility("hidden")))
+#endif
+// For Windows gcc takes `printf` for that of an old C library, which does not know %zu.
+#if defined(_WIN32) && !defined(__clang__)
+#define mx_printf(f, a) __attribute__((format(gnu_printf, f, a)))
+#else
+#define mx_printf(f, a) __attribute__((format(printf, f, a)))
+#endif
 #elif defined(_MSC_VER)
 #define mx_likely(x) (x)
 #define mx_unlikely(x) (x)
@@ -60,19 +69,6 @@
 #define mx_unsynchronised
 #endif
 
-// A variable of which every thread has its own. The model is chosen by the build: initial-exec
-// by default, so that an access is two instructions and never calls the dynamic linker.
-// A program that is built for one thread may have set up no such storage at all.
-#if defined(MI_SINGLE_THREADED)
-#define mx_thread_local
-#elif defined(_MSC_VER)
-#define mx_thread_local __declspec(thread)
-#elif defined(__cplusplus)
-#define mx_thread_local __thread
-#else
-#define mx_thread_local _Thread_local
-#endif
-
 #if defined(__cplusplus)
 #define mx_static_assert(c, m) static_assert(c, m)
 #define MX_EXTERN_C extern "C"
@@ -83,6 +79,55 @@
 #define MX_EXTERN_C
 #define MX_BEGIN_DECLS
 #define MX_END_DECLS
+#endif
+
+// A variable of which every thread has its own. The model is chosen by the build: initial-exec
+// by default, so that an access is two instructions and never calls the dynamic linker.
+// A program that is built for one thread may have set up no such storage at all.
+//
+// gcc for Windows emulates such variables by calls that allocate, which malloc cannot make. There
+// they are put into the section of thread-local storage by hand, and found as other compilers do.
+// For its sake every use is written mx_tls(variable), and static ones are marked as used.
+#if defined(MI_SINGLE_THREADED)
+#define mx_thread_local
+#elif defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#define mx_thread_local __attribute__((section(".tls$M")))
+#define MX_TLS_BY_HAND 1
+#elif defined(_MSC_VER)
+#define mx_thread_local __declspec(thread)
+#elif defined(__cplusplus)
+#define mx_thread_local __thread
+#else
+#define mx_thread_local _Thread_local
+#endif
+
+#if !defined(MX_TLS_BY_HAND)
+#define mx_tls(variable) (variable)
+#else
+MX_BEGIN_DECLS
+extern unsigned long _tls_index;
+MX_END_DECLS
+mx_inline char* mx_tls_block(void) {
+  char** blocks;
+#if defined(_WIN64)
+  __asm__("movq %%gs:0x58, %0" : "=r"(blocks));
+#else
+  __asm__("movl %%fs:0x2c, %0" : "=r"(blocks));
+#endif
+  return blocks[_tls_index];
+}
+#if defined(_WIN64)
+#define MX_TLS_ADD(variable) "leaq " #variable "@secrel32(%1), %0"
+#else
+#define MX_TLS_ADD(variable) "leal _" #variable "@secrel32(%1), %0"
+#endif
+// By its name: the address of an external variable is no constant to gcc here.
+#define mx_tls(variable)                                                       \
+  (*__extension__({                                                            \
+    __typeof__(variable)* mx_address;                                          \
+    __asm__(MX_TLS_ADD(variable) : "=r"(mx_address) : "r"(mx_tls_block()));    \
+    mx_address;                                                                \
+  }))
 #endif
 
 // A function that runs when the program or the library is loaded, before most others, and one that

@@ -99,6 +99,16 @@
 // (max_align_t, and SSE code relies on it).
 #define MX_ALIGN 16
 
+// Whether the OS gives a mapping back only whole, and charges for memory when it is committed.
+#if defined(_WIN32)
+#define MX_MAPS_WHOLE 1
+#else
+#define MX_MAPS_WHOLE 0
+#endif
+
+// What is writable of the first arena from the start.
+#define MX_FIRST_WRITABLE ((size_t)(MX_MAPS_WHOLE ? 1 : 64) << 20)
+
 // Memory of one arena by default.
 #if MX_64BIT
 #define MX_ARENA_RESERVE ((size_t)1 << 30)

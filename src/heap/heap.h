@@ -109,10 +109,12 @@ extern mx_hidden mx_subproc_t mx_subproc_main;
 // the thread has ended, so that only an allocation makes it a new one.
 extern mx_hidden mx_theap_t mx_theap_empty;
 extern mx_hidden mx_theap_t mx_theap_ended;
-extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap;
+extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap_var;
+#define mx_tls_theap mx_tls(mx_tls_theap_var)
 // The theap that this thread last looked up by its heap. One of the two above only while the
 // thread has none at all.
-extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last;
+extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last_var;
+#define mx_tls_last mx_tls(mx_tls_last_var)
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
 

@@ -39,8 +39,8 @@ mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
 
-mx_thread_local mx_theap_t* mx_tls_theap = &mx_theap_empty;
-mx_thread_local mx_theap_t* mx_tls_last = &mx_theap_empty;
+mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
+mx_thread_local mx_theap_t* mx_tls_last_var = &mx_theap_empty;
 
 // ---- start -------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../os/os.h"
 #include "bitmap.h"
 #include "vmem.h"
 
@@ -43,6 +44,7 @@ size_t mx_pagemap_reserve_size(void) { return table_size(wanted_bits()); }
 static bool try_reserve(unsigned bits) {
   void* table = mx_vmem_map(table_size(bits), mx_facts.os_page, false);
   if (table == NULL) return false;
+  mx_os_reads_as_zero(table, table_size(bits));
   mx_pagemap_table = (mx_pagemap_table_t*)table;
   mx_pagemap_mask = ((uintptr_t)1 << (bits - MX_SLICE_SHIFT)) - 1;
   return true;

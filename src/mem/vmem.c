@@ -44,7 +44,6 @@ static struct {
 
 // What is writable from the start: metadata, and a first piece of the arena behind it.
 #define FIRST_META (4 * MX_MIB)
-#define FIRST_WRITABLE (64 * MX_MIB)
 
 void mx_vmem_reserve_first(size_t table, size_t arena) {
   const size_t size = table + FIRST_META + arena + MX_SLICE_SIZE;
@@ -52,7 +51,7 @@ void mx_vmem_reserve_first(size_t table, size_t arena) {
   if (p == NULL) return;
   // Large pages would make the few touched entries of the page map cost megabytes.
   mx_os_advise_large(p, size, false);
-  const size_t writable = FIRST_META + mx_min(arena, FIRST_WRITABLE);
+  const size_t writable = FIRST_META + mx_min(arena, MX_FIRST_WRITABLE);
   if (!mx_os_commit(p + table, writable)) {
     mx_os_unmap(p, size);
     return;
@@ -96,8 +95,9 @@ void* mx_vmem_map(size_t size, size_t align, bool commit) {
   if (p != NULL && !mx_is_aligned(p, align)) {
     // Once more with room to cut an aligned range out of.
     mx_os_unmap(p, size);
-    p = (size > SIZE_MAX - align ? NULL : (uint8_t*)mx_os_map(NULL, size + align, commit));
-    if (p != NULL) {
+    if (MX_MAPS_WHOLE) p = (uint8_t*)mx_os_map_aligned(size, align, commit);
+    else p = (size > SIZE_MAX - align ? NULL : (uint8_t*)mx_os_map(NULL, size + align, commit));
+    if (p != NULL && !MX_MAPS_WHOLE) {
       uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, align);
       if (start > p) mx_os_unmap(p, (size_t)(start - p));
       mx_os_unmap(start + size, (size_t)(p + size + align - (start + size)));

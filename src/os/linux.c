@@ -2,11 +2,13 @@
 // Owns the ground floor on Linux: every promise of os.h, kept by direct system calls. What needs a
 // libc (threads, the environment, a clock without a system call) has its counterpart for programs
 // without one in linux_nolibc.c.
-#if defined(__linux__)
-
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "os.h"
+
+#if defined(__linux__)
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +25,6 @@
 
 #include "../base/atomic.h"
 #include "linux_syscall.h"
-#include "os.h"
 #include "thread.h"
 
 // Values that older system headers lack; the kernel answers EINVAL where it does not know them.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Owns faults and call stacks on Linux: the handler of SIGSEGV, the unwinder, the names of code.
-#if defined(__linux__) && !defined(MI_NO_LIBC)
-
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "os.h"
+
+#if defined(__linux__) && !defined(MI_NO_LIBC)
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +14,6 @@
 #include <string.h>
 
 #include "../base/fmt.h"
-#include "os.h"
 #if defined(__GLIBC__)
 #include <execinfo.h>
 #endif

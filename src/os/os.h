@@ -25,8 +25,21 @@ void* mx_os_map(void* hint, size_t size, bool commit);
 // Like map with commit, of large (2 MiB) or huge (1 GiB) OS pages on a NUMA node (-1: any).
 // `size` and the result are multiples of page_size. NULL when there are none.
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node);
-// Gives address space back. Any part of one or more mappings.
+// Like map, at a multiple of `align`. Only where mappings cannot be cut (MX_MAPS_WHOLE).
+void* mx_os_map_aligned(size_t size, size_t align, bool commit);
+// Gives address space back. Any part of one or more mappings; where they cannot be cut, addresses
+// may stay reserved.
 void mx_os_unmap(void* p, size_t size);
+// Has the uncommitted parts of a range read as zero also where mapping it does not promise that.
+// For ranges that stay.
+#if defined(_WIN32)
+void mx_os_reads_as_zero(void* p, size_t size);
+#else
+mx_inline void mx_os_reads_as_zero(void* p, size_t size) {
+  (void)p;
+  (void)size;
+}
+#endif
 
 // ---- contents ----------------------------------------------------------------------------------
 // Makes uncommitted memory usable. Its contents are zero unless it was only reset before.

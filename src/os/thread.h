@@ -31,6 +31,23 @@ mx_inline uintptr_t mx_thread_id(void) {
   __asm__("movl %%gs:0, %0" : "=r"(id));
   return id;
 }
+#elif defined(_WIN32) && defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+// The thread's environment block.
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+#if defined(__x86_64__)
+  __asm__("movq %%gs:0x30, %0" : "=r"(id));
+#else
+  __asm__("movl %%fs:0x18, %0" : "=r"(id));
+#endif
+  return id;
+}
+#elif defined(_MSC_VER) && defined(_M_X64)
+mx_inline uintptr_t mx_thread_id(void) { return __readgsqword(0x30); }
+#elif defined(_MSC_VER) && defined(_M_IX86)
+mx_inline uintptr_t mx_thread_id(void) { return __readfsdword(0x18); }
+#elif defined(_MSC_VER) && defined(_M_ARM64)
+mx_inline uintptr_t mx_thread_id(void) { return (uintptr_t)__getReg(18); }
 #elif defined(__aarch64__) && (defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__))
 mx_inline uintptr_t mx_thread_id(void) {
   uintptr_t id;
@@ -51,6 +68,10 @@ mx_inline bool mx_thread_is(uintptr_t id) {
   // One comparison with the thread pointer where it lies, which compilers do not find.
   bool same;
   __asm__("cmpq %%fs:0, %1" : "=@cce"(same) : "r"(id));
+  return same;
+#elif defined(_WIN32) && defined(__x86_64__) && defined(__GNUC__)
+  bool same;
+  __asm__("cmpq %%gs:0x30, %1" : "=@cce"(same) : "r"(id));
   return same;
 #else
   return id == mx_thread_id();

@@ -36,8 +36,8 @@ static mx_atomic(uintptr_t) main_thread;
 static char kept[KEEP_SIZE + 1];
 static mx_atomic(size_t) kept_length;
 
-static mx_thread_local bool delivering;
-static mx_thread_local bool in_error_handler;
+mx_used static mx_thread_local bool delivering;
+mx_used static mx_thread_local bool in_error_handler;
 
 // ---- receivers ---------------------------------------------------------------------------------
 
@@ -66,8 +66,8 @@ static void send_kept(mx_output_fun* fun, void* arg, size_t length) {
 
 // Hands a text to the receiver of the present stage.
 static void deliver(const char* text, size_t length) {
-  if (length == 0 || delivering) return;
-  delivering = true;
+  if (length == 0 || mx_tls(delivering)) return;
+  mx_tls(delivering) = true;
   const int now = mx_load_acquire(&stage);
   mx_output_fun* const fun = mx_load_acquire(&output_fun);
   if (now == STAGE_HANDLER && fun != NULL) {
@@ -76,7 +76,7 @@ static void deliver(const char* text, size_t length) {
     if (now <= STAGE_STDERR_AND_KEEP) keep(text, length);
     if (now != STAGE_KEEP) mx_os_write_stderr(text, length);
   }
-  delivering = false;
+  mx_tls(delivering) = false;
 }
 
 void mx_log_ready(void) {
@@ -97,10 +97,10 @@ void mx_log_set_output(mx_output_fun* out, void* arg) {
     mx_store_release(&output_fun, out);
     mx_store_release(&stage, (int)STAGE_HANDLER);
     const size_t length = mx_load_acquire(&kept_length);
-    const bool outer = delivering;
-    delivering = true;
+    const bool outer = mx_tls(delivering);
+    mx_tls(delivering) = true;
     send_kept(out, arg, length);
-    delivering = outer;
+    mx_tls(delivering) = outer;
     // Nothing is kept from here on, so this is the last that anybody gets of it.
     mx_store_release(&kept_length, (size_t)0);
   }
@@ -115,10 +115,10 @@ static void out_send(mx_text_t* line) {
   const int saved = errno;
   if (out->fun == NULL) {
     deliver(line->buf, line->length);
-  } else if (!delivering) {
-    delivering = true;
+  } else if (!mx_tls(delivering)) {
+    mx_tls(delivering) = true;
     out->fun(line->buf, out->arg);
-    delivering = false;
+    mx_tls(delivering) = false;
   }
   errno = saved;
   line->length = 0;
@@ -221,10 +221,10 @@ mx_noreturn static void die(void) {
 static void call_error_handler(int code) {
   mx_error_fun* const fun = mx_load_acquire(&error_fun);
   // An error inside the handler is only printed: calling it again might never end.
-  if (fun == NULL || in_error_handler) return;
-  in_error_handler = true;
+  if (fun == NULL || mx_tls(in_error_handler)) return;
+  mx_tls(in_error_handler) = true;
   fun(code, mx_load_relaxed(&error_arg));
-  in_error_handler = false;
+  mx_tls(in_error_handler) = false;
 }
 
 static void message(mx_level_t level, int code, const char* fmt, ...) {
@@ -255,7 +255,7 @@ void mx_assert_fail(const char* expr, const char* file, unsigned line, const cha
       mx_format(buf, sizeof(buf), "mimalloc: assertion failed: at \"%s\":%u, %s\n"
                 "  assertion: \"%s\"\n", file, line, func, expr);
   // Inside a delivery the handler cannot be trusted with it.
-  if (delivering) mx_os_write_stderr(buf, length);
+  if (mx_tls(delivering)) mx_os_write_stderr(buf, length);
   else deliver(buf, length);
   die();
 }

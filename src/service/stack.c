@@ -11,18 +11,18 @@
 
 #define DEPTH_MAX 32
 
-static mx_thread_local bool inside;
+mx_used static mx_thread_local bool inside;
 
 // Fills `stack` with return addresses, the caller's first; the rest stays as it was.
 static void capture(void** stack, int most) {
-  if (inside) return;
-  inside = true;
+  if (mx_tls(inside)) return;
+  mx_tls(inside) = true;
   void* frames[DEPTH_MAX];
   const int count = mx_os_backtrace(frames, DEPTH_MAX);
   int from = 0;
   while (from < count && mx_os_is_own_code(frames[from])) from++;
   for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];
-  inside = false;
+  mx_tls(inside) = false;
 }
 
 static void print_frame(int number, void* address) {

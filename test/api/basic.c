@@ -303,7 +303,11 @@ static void test_text(void) {
 
 static void test_realpath(void) {
   char* p;
+#if defined(_WIN32)
+  EXPECT((p = mi_realpath("c:\\windows\\..", NULL)) != NULL && strcmp(p, "c:\\") == 0);
+#else
   EXPECT((p = mi_realpath("/", NULL)) != NULL && strcmp(p, "/") == 0);
+#endif
   EXPECT(mi_usable_size(p) >= 2);
   mi_free(p);
   char buffer[PATH_MAX], here[PATH_MAX];

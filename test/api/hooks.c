@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#if !defined(_WIN32)
 #include <sys/wait.h>
+#endif
 #include <unistd.h>
 
 #include "api_check.h"
@@ -124,6 +126,21 @@ static void test_reduce(void) {
 // ---- the end of the process --------------------------------------------------------------------
 
 // Runs this program once more with one variable in its environment; what it writes to stderr.
+#if defined(_WIN32)
+static char self[260];
+
+static void output_of_child(const char* name, const char* value, const char* role, char* text,
+                            size_t size) {
+  char command[400];
+  _putenv_s(name, value);
+  snprintf(command, sizeof(command), "\"\"%s\" %s 2>&1 >nul\"", self, role);
+  FILE* const child = _popen(command, "r");
+  CHECK(child != NULL);
+  text[fread(text, 1, size - 1, child)] = 0;
+  CHECK(_pclose(child) == 0);
+  _putenv_s(name, "");
+}
+#else
 static void output_of_child(const char* name, const char* value, const char* role, char* text,
                             size_t size) {
   int ends[2];
@@ -146,6 +163,7 @@ static void output_of_child(const char* name, const char* value, const char* rol
   int status = 1;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
+#endif
 
 static int play_role(const char* role) {
   void* const p = mi_malloc(100000);
@@ -187,6 +205,9 @@ static void test_process_end(void) {
 
 int main(int argc, char** argv) {
   if (argc > 1) return play_role(argv[1]);
+#if defined(_WIN32)
+  _fullpath(self, argv[0], sizeof(self));
+#endif
   mi_process_init();
   test_deferred();
   test_threads();

@@ -20,6 +20,12 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define PSAPI_VERSION 2
+#include <windows.h>
+#include <psapi.h>
+#endif
 
 // What the thread sanitizer's run-time cannot follow is left out there: calls on a thread after the
 // run-time has taken its end as given (late destructors, cancellation), fork with threads, clone.
@@ -144,6 +150,14 @@ __attribute__((unused)) static void block_free(block_t* b) {
 // ---- the process ---------------------------------------------------------------------------------
 
 // Bytes of memory present, by the kernel's count. No allocation.
+#if defined(_WIN32)
+__attribute__((unused)) static size_t resident(void) {
+  PROCESS_MEMORY_COUNTERS memory;
+  memory.WorkingSetSize = 0;
+  GetProcessMemoryInfo(GetCurrentProcess(), &memory, sizeof(memory));
+  return memory.WorkingSetSize;
+}
+#else
 __attribute__((unused)) static size_t resident(void) {
   char text[128];
   FILE* f = fopen("/proc/self/statm", "r");
@@ -155,6 +169,7 @@ __attribute__((unused)) static size_t resident(void) {
   const char* second = strchr(text, ' ');
   return second == NULL ? 0 : strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
+#endif
 
 __attribute__((unused)) static pthread_t start(void* (*body)(void*), void* arg) {
   pthread_t thread;

@@ -64,7 +64,9 @@ static void test_numbers(void) {
   }
   COMPARE("%+d", 5);
   COMPARE("%+d", -5);
+#if !defined(_WIN32)  // whose C run-time prints another form
   COMPARE("%p", (void*)0x1234abcd);
+#endif
 }
 
 static void test_strings(void) {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Owns the few calls of the C library beyond ISO C that the upper floors make, where systems spell
+// them differently or have none.
+#ifndef MX_OS_LIBC_H
+#define MX_OS_LIBC_H
+
+#include "../base/compiler.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#if !defined(MI_NO_LIBC)
+#include <wchar.h>
+#endif
+
+#if defined(_WIN32)
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#define MX_PATH_MAX 4096
+
+// Nothing forks.
+#define mx_libc_on_fork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
+
+// The full name of a file that exists; links stay in it.
+mx_inline char* mx_libc_realpath(const char* path, char* resolved) {
+  struct _stat64 status;
+  if (path == NULL) {
+    _set_errno(EINVAL);
+    return NULL;
+  }
+  return _stat64(path, &status) != 0 ? NULL : _fullpath(resolved, path, MX_PATH_MAX);
+}
+
+mx_inline const wchar_t* mx_libc_wgetenv(const wchar_t* name) { return _wgetenv(name); }
+#define MX_HAS_WIDE_ENVIRONMENT 1
+
+#else
+
+#include <pthread.h>
+
+#if defined(PATH_MAX)
+#define MX_PATH_MAX PATH_MAX
+#else
+#define MX_PATH_MAX 4096
+#endif
+
+#define mx_libc_on_fork(before, parent, child) ((void)pthread_atfork((before), (parent), (child)))
+
+mx_inline char* mx_libc_realpath(const char* path, char* resolved) {
+  return realpath(path, resolved);
+}
+
+#define mx_libc_wgetenv(name) ((void)(name), (const wchar_t*)NULL)
+#define MX_HAS_WIDE_ENVIRONMENT 0
+
+#endif
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// What the tests need of POSIX where a compiler for Windows lacks it. Included before each of them.
+#ifndef TEST_WINDOWS_COMPAT_H
+#define TEST_WINDOWS_COMPAT_H
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _SC_PAGESIZE 30
+#define sysconf(name) ((long)(name == _SC_PAGESIZE ? 4096 : -1))
+#define setenv(name, value, replace) set_variable(name, value)
+#define unsetenv(name) _putenv_s(name, "")
+
+// A variable without a value does not stay in the environment of the C run-time.
+static inline int set_variable(const char* name, const char* value) {
+  return _putenv_s(name, value);
+}
+
+#endif
