@@ -52,7 +52,8 @@ static size_t freed_next;
 static mx_atomic(int) live;
 static mx_atomic(int) is_ready;
 
-mx_used static mx_thread_local int64_t until_next;  // allocations of this thread before the next sample
+// Allocations of this thread before the next sample.
+mx_used static mx_thread_local int64_t until_next;
 mx_used static mx_thread_local bool has_count;
 mx_used static mx_thread_local bool is_guarding;  // what a stack walk allocates is not sampled
 
