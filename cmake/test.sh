@@ -14,18 +14,6 @@ cd "$(dirname "$0")/.." || exit 1
 failed=0
 closing=""
 
-# What runs by default: everything quick in the release build, and the calls and the stress programs
-# in the others. The longer ones (installed consumers, exploration of interleavings, every language
-# standard, memory checkers) run with `MI_TEST_ALL=1 make test`.
-selection() {
-  if [ -n "${MI_TEST_ALL:-}" ]; then return; fi
-  if [ "$1" = release ]; then
-    echo "-E ^(consumers|explore|api-headers|wrong-|zig|gate-.*-control)"
-  else
-    echo "-L ^(unit|api|stress)$ -E ^api-headers"
-  fi
-}
-
 # Shows a log as it grows into a file; the status is that of the command.
 logged() {
   log=$1
@@ -56,7 +44,7 @@ for preset; do
     continue
   fi
   echo "== $preset: testing"
-  if ! (cd "$out" && logged test.log ctest --output-on-failure -j "$jobs" $(selection "$preset")); then failed=1; fi
+  if ! (cd "$out" && logged test.log ctest --output-on-failure -j "$jobs"); then failed=1; fi
   closing="$closing
 == $preset
 $(sed -n '/% tests passed/,$p' "$out/test.log")"
