@@ -118,6 +118,29 @@ static void test_calls(mi_heap_t* heap) {
   }
 }
 
+// The calls for small blocks, from nothing to the largest that they take.
+static void test_small(mi_heap_t* heap) {
+  mi_heap_t* const owner = heap == NULL ? mi_heap_main() : heap;
+  for (size_t size = 0; size <= MI_SMALL_SIZE_MAX; size += 1 + size / 16) {
+    dirty_heap(heap, size);
+    mi_theap_t* const theap = mi_heap_theap(owner);
+    errno = 77;
+    unsigned char* const blocks[] = {
+        (unsigned char*)mi_heap_malloc_small(heap, size),
+        (unsigned char*)mi_theap_malloc_small(theap, size),
+        (unsigned char*)mi_heap_zalloc_small(heap, size),
+        (unsigned char*)mi_theap_zalloc_small(theap, size),
+    };
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+      CHECK_ROW(blocks[i] != NULL && mi_usable_size(blocks[i]) >= size && errno == 77, size);
+      if (size > 0) CHECK_ROW(mi_heap_of(blocks[i]) == owner, size);
+      for (size_t k = 0; i >= 2 && k < size; k++) CHECK_ROW(blocks[i][k] == 0, size);
+      memset(blocks[i], 0x5A, size);
+    }
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) mi_free_small(blocks[i]);
+  }
+}
+
 static void test_products(mi_heap_t* heap) {
   volatile size_t half = SIZE_MAX / 2 + 1, most = SIZE_MAX;
   void* const p = mi_heap_malloc(heap, 50);
@@ -444,6 +467,8 @@ int main(void) {
   mi_heap_t* const heap = mi_heap_new();
   test_calls(heap);
   test_calls(NULL);
+  test_small(heap);
+  test_small(NULL);
   test_products(heap);
   test_alignments(heap);
   test_text(heap);

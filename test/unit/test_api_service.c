@@ -45,6 +45,10 @@ static void test_options(void) {
   EXPECT(!mi_option_is_enabled(mi_option_purge_holes));
   mi_option_enable(mi_option_purge_holes);
   EXPECT(mi_option_is_enabled(mi_option_purge_holes));
+  mi_option_set_enabled(mi_option_purge_holes, false);
+  EXPECT(mi_option_get(mi_option_purge_holes) == 0);
+  mi_option_set_enabled(mi_option_purge_holes, true);
+  EXPECT(mi_option_get(mi_option_purge_holes) == 1);
   mi_option_set(mi_option_minimal_purge_size, 3);
   EXPECT(mi_option_get_size(mi_option_minimal_purge_size) == 3 * 1024);
   mi_option_set(mi_option_minimal_purge_size, 0);
@@ -205,6 +209,48 @@ static void test_prints(void) {
   EXPECT(strncmp(text, "# HELP mimalloc_pages ", 22) == 0);
 }
 
+// The forms that older programs know, and those that print where messages go.
+static void test_older_prints(void) {
+  clear();
+  mi_register_output(receive, text);
+  clear();
+  mi_process_info_print();
+  EXPECT(strstr(text, "peak rss: ") != NULL);
+  void* const defaults[] = {NULL, (void*)stdout, (void*)stderr};
+  for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+    clear();
+    mi_stats_print(defaults[i]);
+    EXPECT(strncmp(text, "subproc 0\n", 10) == 0);
+    clear();
+    mi_thread_stats_print(defaults[i]);
+    EXPECT(strncmp(text, "thread ", 7) == 0);
+  }
+  mi_register_output(NULL, NULL);
+}
+
+static size_t count(const char* part) {
+  size_t n = 0;
+  for (const char* at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) n++;
+  return n;
+}
+
+static void test_subproc_prints(void) {
+  const mi_subproc_id_t none = {NULL};
+  clear();
+  mi_subproc_stats_print_out(none, receive, text);
+  mi_subproc_heap_stats_print_out(none, receive, text);
+  EXPECT(calls == 0);
+  const mi_subproc_id_t id = mi_subproc_new();
+  mi_subproc_stats_print_out(id, receive, text);
+  EXPECT(strncmp(text, "subproc 1\n", 10) == 0 && count("\nheap ") == 0);
+  mi_subproc_destroy(id);
+  mi_heap_t* const heap = mi_heap_new();
+  clear();
+  mi_subproc_heap_stats_print_out(mi_subproc_main(), receive, text);
+  EXPECT(strncmp(text, "subproc 0\n", 10) == 0 && count("\nheap ") == 2);
+  mi_heap_delete(heap);
+}
+
 // The thread's own table counts the blocks that it holds, no more when they are freed: the rows of
 // one size differ by exactly what was allocated in between, less what lies in full pages, which
 // belong to nobody.
@@ -259,6 +305,8 @@ int main(void) {
   test_version_4();
   test_json();
   test_prints();
+  test_older_prints();
+  test_subproc_prints();
   test_thread_counts();
   test_reset();
   if (failures == 0) printf("api service: ok\n");
