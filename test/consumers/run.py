@@ -20,6 +20,7 @@
   toplevel     an installation with MI_INSTALL_TOPLEVEL
   deb          the Debian packages: nothing in them that another version's package has, too; a
                program built from their files
+  rust         the tests of the Rust crate, without its features and with all of them
 
 Exit status 0: all as it should be; 1: not; 77: something that this way needs is not installed,
 and the last line says what. CC and CXX name the compilers.
@@ -36,7 +37,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 SKIPPED = 77
-TIMEOUT = 300
+TIMEOUT = 600
 VERSION = "3.5"
 WANTED = ["1.0", "1.4", "1.6", "1.7", "1.8", "2.0", "2.1", "3.0", "3.5", "3.5.0", "1.0...3.9"]
 REFUSED = ["0.9", "3.6", "4.0", "1.0...2.9"]
@@ -290,13 +291,28 @@ class Consumer:
         self.expect("used", self.compile("program", "use.c", *flags), env=env)
         print(f"  {len(files)} files, all of this version's own")
 
+    def rust(self):
+        cargo = self.need("cargo")
+        manifest = ["--locked", "--manifest-path", SOURCE / "rust" / "Cargo.toml"]
+        try:
+            self.run(cargo, "fetch", *manifest)
+        except RuntimeError as why:
+            raise Skip(f"the crates that the build needs cannot be had: {why}") from why
+        env = {"CARGO_TARGET_DIR": str(self.scratch), "CARGO_NET_OFFLINE": "true", "CC": self.cc}
+        for features in ([], ["--all-features"]):
+            text = self.run(cargo, "test", *manifest, *features, "--jobs", "2", env=env)
+            passed = sum(map(int, re.findall(r"^test result: ok\. (\d+) passed", text, re.M)))
+            if passed < 15:
+                raise RuntimeError(f"only {passed} tests ran\n{text}")
+            print(f"  {passed} tests passed")
+
 
 WAYS = {"install": Consumer.install, "package": Consumer.package,
         "pkg-config": Consumer.pkg_config, "subproject": Consumer.subproject,
         "source": Consumer.source, "object": Consumer.linked_object,
         "archive": Consumer.linked_archive, "header": Consumer.header,
         "preload": Consumer.preload, "dlopen": Consumer.dlopen, "musl": Consumer.musl,
-        "toplevel": Consumer.toplevel, "deb": Consumer.deb}
+        "toplevel": Consumer.toplevel, "deb": Consumer.deb, "rust": Consumer.rust}
 
 
 def main():
