@@ -2,23 +2,33 @@
 # SPDX-License-Identifier: MIT
 # Checks the public headers: complete, and without a warning in every C and C++ standard.
 #
-#   check_headers.sh [include-directory]
+#   check_headers.sh [include-directory [library]]
 #
 # 1. The functions that mimalloc.h and mimalloc-stats.h declare, those of functions.h, and those of
 #    ../public-symbols.txt are the same.
 # 2. Every macro of the headers is used by one of the test sources.
 # 3. The test sources compile with -Wall -Wextra -Wpedantic -Werror in each standard, with each
-#    compiler that is installed, for both generations of the interface.
+#    compiler that is installed, for both generations of the interface. With a library, the programs
+#    that use all of the present one are linked with it and run.
 # 4. What mimalloc-override.h redirects refers to mi_ functions only.
 #
 # CCS and CXXS name other compilers to use (none if empty), EXTRA_FLAGS further options, such as
-# -stdlib=libc++. Exits with 1 if anything failed.
+# -stdlib=libc++, JOBS how many compilers run at a time. Exits with 1 if anything failed.
 set -u
 LC_ALL=C
 export LC_ALL
 
 here=$(cd "$(dirname "$0")" && pwd)
-include=${1:-$here/../../../include}
+if [ "${1:-}" = --job ]; then
+  is_job=1
+  shift
+else
+  is_job=0
+  HEADERS_INCLUDE=${1:-$here/../../../include}
+  HEADERS_LIBRARY=${2:-}
+  export HEADERS_INCLUDE HEADERS_LIBRARY
+fi
+include=$HEADERS_INCLUDE
 symbols=$here/../public-symbols.txt
 CCS=${CCS-gcc clang clang-19}
 CXXS=${CXXS-g++ clang++ clang++-19}
@@ -27,39 +37,49 @@ temp=$(mktemp -d) || exit 1
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-passed=0
-failed=0
-skipped=0
-
-# Reports one check; its output, if it failed, is in $temp/log.
+# Reports one check, in one piece since several may at a time; its output is in $temp/log.
 report() {
   if [ "$1" -eq 0 ]; then
-    passed=$((passed + 1))
     printf 'pass  %s\n' "$2"
   else
-    failed=$((failed + 1))
-    printf 'FAIL  %s\n' "$2"
-    head -n 20 "$temp/log" | sed 's/^/      /'
+    printf 'FAIL  %s\n%s\n' "$2" "$(head -n 20 "$temp/log" | sed 's/^/      /')"
   fi
 }
 
 skip() {
-  skipped=$((skipped + 1))
   printf 'skip  %s\n' "$1"
 }
 
-# Compiles one file: compiler, standard, language, generation, file.
+# Compiles one file: compiler, standard, language, generation, file. The programs that use all of
+# the present generation are linked and run, too.
 compile() {
-  # shellcheck disable=SC2086  # the flags are several words
-  "$1" "-std=$2" -x "$3" $flags "-DMI_API_VERSION=$4" -fsyntax-only "$here/$5" >"$temp/log" 2>&1
+  case $4$5 in
+    3use_all.*) program=$HEADERS_LIBRARY ;;
+    *) program= ;;
+  esac
+  if [ -n "$program" ]; then
+    # shellcheck disable=SC2086  # the flags are several words
+    "$1" "-std=$2" -x "$3" $flags "-DMI_API_VERSION=$4" -O0 "$here/$5" -x none \
+      "$HEADERS_LIBRARY" -pthread -o "$temp/program" >"$temp/log" 2>&1 &&
+      "$temp/program" >>"$temp/log" 2>&1
+  else
+    # shellcheck disable=SC2086  # the flags are several words
+    "$1" "-std=$2" -x "$3" $flags "-DMI_API_VERSION=$4" -fsyntax-only "$here/$5" >"$temp/log" 2>&1
+  fi
   report $? "$1 -std=$2 MI_API_VERSION=$4 $5"
 }
+
+if [ "$is_job" -eq 1 ]; then
+  compile "$@"
+  exit 0
+fi
 
 knows_standard() {
   echo 'int main(void);' | "$1" "-std=$2" -x "$3" -fsyntax-only - >/dev/null 2>&1
 }
 
-# All standards of a language with one compiler: compiler, language, standards, files.
+# All standards of a language with one compiler: compiler, language, standards, files. The
+# operators are the same in both generations.
 matrix() {
   if ! command -v "$1" >/dev/null 2>&1; then
     skip "$1 (not installed)"
@@ -70,8 +90,9 @@ matrix() {
       skip "$1 -std=$std (unknown to this compiler)"
       continue
     fi
-    for version in 3 2; do
-      for file in $4; do compile "$1" "$std" "$2" "$version" "$file"; done
+    for file in $4; do
+      echo "$1 $std $2 3 $file" >>"$temp/jobs"
+      [ "$file" = use_new_delete.cpp ] || echo "$1 $std $2 2 $file" >>"$temp/jobs"
     done
   done
 }
@@ -123,17 +144,29 @@ check_redirected() {
   rm -f "$temp/override.o"
 }
 
-check_names
-check_macros
-for cc in $CCS; do
-  matrix "$cc" c "c99 c11 c17 c2x" "use_all.c use_override.c"
-done
-for cxx in $CXXS; do
-  matrix "$cxx" c++ "c++98 c++11 c++14 c++17 c++20 c++23" \
-    "use_all.cpp use_override.c use_new_delete.cpp"
-done
-for cc in $CCS; do check_redirected "$cc" c; done
-for cxx in $CXXS; do check_redirected "$cxx" c++; done
+check_all() {
+  check_names
+  check_macros
+  : >"$temp/jobs"
+  for cc in $CCS; do
+    matrix "$cc" c "c99 c11 c17 c2x" "use_all.c use_override.c"
+  done
+  for cxx in $CXXS; do
+    matrix "$cxx" c++ "c++98 c++11 c++14 c++17 c++20 c++23" \
+      "use_all.cpp use_override.c use_new_delete.cpp"
+  done
+  xargs -P "${JOBS:-$(nproc 2>/dev/null || echo 2)}" -L 1 sh "$0" --job <"$temp/jobs"
+  for cc in $CCS; do check_redirected "$cc" c; done
+  for cxx in $CXXS; do check_redirected "$cxx" c++; done
+}
 
+check_all | tee "$temp/results"
+passed=$(grep -c '^pass' "$temp/results")
+failed=$(grep -c '^FAIL' "$temp/results")
+skipped=$(grep -c '^skip' "$temp/results")
+if [ "$passed" -lt "$(wc -l <"$temp/jobs")" ] && [ "$failed" -eq 0 ]; then
+  echo "FAIL  some compilers did not run"
+  failed=1
+fi
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" -eq 0 ]
