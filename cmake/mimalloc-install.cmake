@@ -36,6 +36,10 @@ endif()
 install(FILES include/mimalloc.h include/mimalloc-override.h include/mimalloc-new-delete.h
               include/mimalloc-stats.h
         DESTINATION "${mi_install_include}" COMPONENT devel)
+foreach(section IN ITEMS 3 7)
+  install(FILES docs/man/mimalloc.${section}
+          DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}" COMPONENT devel)
+endforeach()
 
 # ---- find_package -----------------------------------------------------------------------------
 
