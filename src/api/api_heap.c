@@ -25,9 +25,19 @@ static mx_noinline void* calloc_elsewhere(mi_heap_t* heap, size_t count, size_t 
   return mx_verb_calloc(theap, count, size);
 }
 
+// As mx_alloc_in(), but what is not done at once is left to functions that take the size where this
+// one does, so that nothing is moved on the way of small blocks.
 void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
-  if (mx_likely(mx_api_is_last(heap))) return mx_verb_malloc(mx_tls_last, size);
-  return malloc_elsewhere(heap, size);
+  mx_theap_t* const theap = mx_tls_last;
+  if (mx_unlikely(!mx_api_is_last(heap))) return malloc_elsewhere(heap, size);
+  if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) {
+    return mi_theap_malloc(mx_api_theap_handle(theap), size);
+  }
+  mx_page_t* const page = theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_block_t* const block = mx_page_pop(page);
+  if (mx_unlikely(block == NULL)) return mi_theap_malloc(mx_api_theap_handle(theap), size);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
+  return block;
 }
 
 void* mi_heap_zalloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
