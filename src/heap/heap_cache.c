@@ -19,8 +19,8 @@
 static bool is_cacheable(const mx_heap_t* heap, mx_page_t* page) {
   if (!CACHES_PAGES || mx_load_relaxed(&heap->cached_count) >= MX_HEAP_CACHED_MAX) return false;
   if (mx_load_relaxed(&heap->subproc->cached_pages) >= MX_HEAP_CACHED_ALL) return false;
-  return page->slice_count == 1 && heap->arena == NULL && heap->numa_node < 0 &&
-         !mx_page_has_holes(page) && mx_page_hold(page);
+  return page->slice_count == 1 && page->capacity > 0 && heap->arena == NULL &&
+         heap->numa_node < 0 && !mx_page_has_holes(page) && mx_page_hold(page);
 }
 
 bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
@@ -41,13 +41,13 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
 static void relink(mx_page_t* page) {
   const size_t count = mx_min(page->capacity, RELINK_MAX), size = page->block_size;
   uint8_t* p = page->start;
-  mx_block_t* next = NULL;
-  for (size_t i = count; i-- > 0;) {
-    next = (mx_block_t*)(void*)(p + i * size);
-    mx_block_set_next(page, next, i + 1 < count ? (mx_block_t*)(void*)(p + (i + 1) * size) : NULL);
-  }
-  page->free = next;
+  uint8_t* const last = p + (count - 1) * size;
+  page->free = (mx_block_t*)(void*)p;
   page->capacity = (uint32_t)count;
+  for (; p != last; p += size) {
+    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)(p + size));
+  }
+  mx_block_set_next(page, (mx_block_t*)(void*)last, NULL);
 }
 
 mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {

@@ -339,7 +339,8 @@ static void test_options(void) {
   ROW("a default comes too late", mi_option_get(mi_option_purge_delay) == LONG_MAX);
   mi_option_set(mi_option_purge_delay, before);
   mi_option_set(mi_option_minimal_purge_size, LONG_MAX);
-  ROW("more KiB than there are bytes", mi_option_get_size(mi_option_minimal_purge_size) > LONG_MAX / 2);
+  ROW("more KiB than there are bytes",
+      mi_option_get_size(mi_option_minimal_purge_size) > LONG_MAX / 2);
   mi_option_set(mi_option_minimal_purge_size, 0);
 }
 
