@@ -19,8 +19,8 @@ static int64_t guarded_so_far(void) {
   return stats.malloc_guarded_count.total;
 }
 
-// How many of some blocks of a size are guarded. Sampling takes place where a page is out of blocks,
-// so what earlier turns left over goes first.
+// How many of some blocks of a size are guarded. Sampling takes place where a page is out of
+// blocks, so what earlier turns left over goes first.
 static int64_t guarded_of(size_t size) {
   static void* blocks[BLOCKS];
   mi_collect(true);

@@ -4,9 +4,9 @@
 
   check_docs.py --work DIR [--archive FILE] [--build DIR] WAY
 
-  samples   each sample of C, C++ and CMake in README.md, docs and the manual pages: compiled without
-            a warning, linked and run with the archive, configured with an installation of the
-            build; and every environment variable that is named is an option
+  samples   each sample of C, C++ and CMake in README.md, docs and the manual pages: compiled
+            without a warning, linked and run with the archive, configured with an installation of
+            the build; and every environment variable that is named is an option
   man       the manual pages, by man and mandoc; they name every function with its parameters, and
             every option
   doxygen   the pages of the public interface, without a warning
@@ -45,9 +45,9 @@ def run(*command, cwd=None, text_in=None, env=None, complaints=False):
     """Runs a command that must succeed; returns what it printed, or only its complaints."""
     command = [str(part) for part in command]
     print("$", " ".join(command), flush=True)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, input=text_in,
-                          stderr=subprocess.PIPE if complaints else subprocess.STDOUT, cwd=cwd, env={**os.environ, **(env or {})}, timeout=600,
-                          errors="replace")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, input=text_in, cwd=cwd,
+                          stderr=subprocess.PIPE if complaints else subprocess.STDOUT,
+                          env={**os.environ, **(env or {})}, timeout=600, errors="replace")
     if done.returncode != 0:
         raise RuntimeError(f"status {done.returncode}\n{done.stdout}{done.stderr or ''}")
     return done.stderr if complaints else done.stdout

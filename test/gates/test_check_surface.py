@@ -36,8 +36,8 @@ class Surface(unittest.TestCase):
         self.assertEqual(self.faults(self.names, "mi_one(1);", "f = &mi_two;"), [])
 
     def test_comments_and_strings_are_no_uses(self):
-        self.assertEqual(self.faults(self.names, "// mi_one\nx = \"mi_one\"; /* mi_one */ mi_two();"),
-                         ["mi_one: no test uses it"])
+        text = "// mi_one\nx = \"mi_one\"; /* mi_one */ mi_two();"
+        self.assertEqual(self.faults(self.names, text), ["mi_one: no test uses it"])
 
     def test_a_longer_name_is_another(self):
         self.assertEqual(self.faults(self.names, "mi_one_more(); mi_two();"),
