@@ -2,9 +2,9 @@
 // Uses every function and macro of mimalloc.h and mimalloc-stats.h from C++, in either generation,
 // and all the classes that the chosen standard has.
 //
-// It must compile without a warning from C++98 to C++23, and link: the addresses of all functions
-// are taken in a branch that no run reaches. From C++17 on, it also checks that exactly those
-// functions are noexcept that are listed so.
+// It must compile without a warning from C++98 to C++23, link, and run: the addresses of all
+// functions are taken in a branch that no run reaches, containers are used. From C++17 on, it also
+// checks that exactly those functions are noexcept that are listed so.
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 
@@ -295,16 +295,19 @@ int main(int argc, char** argv) {
     use_typed(heap);
     use_callbacks(heap);
     use_stats();
-    use_stl();
-#if defined(MI_HAS_HEAP_STL_ALLOCATOR)
-    use_heap_allocators(heap);
-#endif
-#if defined(MI_HAS_HEAP_MEMORY_RESOURCE)
-    use_memory_resource(heap);
-#endif
     mi_free(own_alloc(MI_SMALL_SIZE_MAX));
     mi_free(own_alloc_n(64, MI_SMALL_WSIZE_MAX, 1));
     if (!sink) return 1;
   }
+  mi_heap_t* const heap = mi_heap_new();
+  if (!heap) return 1;
+  use_stl();
+#if defined(MI_HAS_HEAP_STL_ALLOCATOR)
+  use_heap_allocators(heap);
+#endif
+#if defined(MI_HAS_HEAP_MEMORY_RESOURCE)
+  use_memory_resource(heap);
+#endif
+  mi_heap_destroy(heap);
   return (mi_version() / 10000 == MI_MALLOC_VERSION / 10000 ? 0 : 1);
 }
