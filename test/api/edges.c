@@ -263,6 +263,12 @@ static void test_heaps(void) {
   ROW("deleting keeps blocks", mi_heap_of(p) == mi_heap_main());
   ROW("deleting twice", REPORTS(EINVAL, mi_heap_delete(heap)));
   ROW("destroying a deleted heap", REPORTS(EINVAL, mi_heap_destroy(heap)));
+  void* none = heap;
+  ROW("allocating from a heap that is gone",
+      REPORTS(EINVAL, none = mi_heap_malloc(heap, 100)) && none == NULL);
+  ROW("its theap", REPORTS(EINVAL, none = mi_heap_theap(heap)) && none == NULL);
+  ROW("asking it", !mi_heap_contains(heap, p) && !mi_heap_contains_block(heap, p));
+  ROW("collecting it", IS_SILENT(mi_heap_collect(heap, true)));
   ROW("a heap in no arena",
       ERRNO_OF(mi_heap_new_in_arena((mi_arena_id_t)(uintptr_t)12345)) == ENOMEM);
   mi_free(p);
