@@ -19,6 +19,20 @@ fn the_program_uses_it() {
     assert!(mimalloc::stats_json().unwrap().contains("\"stat_version\""));
 }
 
+extern "C" {
+    fn malloc(size: usize) -> *mut std::ffi::c_void;
+    fn free(p: *mut std::ffi::c_void);
+}
+
+#[test]
+fn malloc_is_overridden_when_asked_for() {
+    unsafe {
+        let p = malloc(100);
+        assert_eq!(mimalloc::contains(p), cfg!(feature = "override"));
+        free(p);
+    }
+}
+
 #[test]
 fn layouts_of_every_kind() {
     for shift in 0..21 {
