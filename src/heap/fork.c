@@ -9,8 +9,9 @@
 //   pages that a vanished thread owned. Their lists may be half changed. A list counts only when
 //     every link leads to another block of the page and the number of blocks agrees with `used`;
 //     otherwise the page's blocks all count as live, so each can still be freed, and at worst those
-//     that were free are lost. Blocks that a vanished thread was about to get or had just given
-//     up are in no list; nobody has them, so that is the same loss. Then the page is abandoned.
+//     that were free are lost. Blocks that a vanished thread was about to get or had just given up
+//     are in no list; nobody has them, so that is the same loss. Builds with bits for live blocks
+//     make the list anew, and lose nothing. Then the page is abandoned.
 //   pages that are owned though no thread owns them: they were on their way. The same.
 //   slices that are neither free nor a page's: claimed, or half released. They become free.
 //   records of vanished threads' theaps, for use again. Spare ones are lost.
@@ -25,6 +26,7 @@
 #include "../mem/vmem.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
+#include "../page/live.h"
 #include "../page/padding.h"
 #include "../page/remote.h"
 #include "heap.h"
@@ -84,7 +86,23 @@ static size_t mark_list(const mx_page_t* page, const mx_block_t* list, uint64_t*
   return count;
 }
 
-static void settle_page(mx_page_t* page) {
+// Where bits say which blocks are live, all others become the list, whatever was being done to it
+// and to the quarantine: a bit is set before a block is handed out, and cleared when nobody has it.
+static void rebuild_list(mx_page_t* page) {
+  page->free = NULL;
+  page->used = page->capacity;
+  if (MX_QUARANTINE) mx_page_extra(page)->waiting = 0;
+  for (size_t i = page->capacity; i-- > 0;) {
+    mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * page->block_size);
+    if ((mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) != 0) continue;
+    if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
+    mx_block_set_next(page, block, page->free);
+    page->free = block;
+    page->used--;
+  }
+}
+
+static void settle_list(mx_page_t* page) {
   uint64_t seen[SEEN_WORDS];
   memset(seen, 0, sizeof(seen));
   const size_t count = mark_list(page, page->free, seen);
@@ -128,8 +146,9 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     }
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
-    settle_page(page);
     settle_canaries(page);
+    if (MX_LIVE_BITS) rebuild_list(page);
+    else settle_list(page);
     page->retired = 0;
     page->is_listed = 0;
     page->theap = NULL;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// A fork in the middle of what another thread does to a page: this thread brings the page of one
+// that waits into each state that the other could have stood in, and forks. In the child all blocks
+// of the page are allocated, none of them twice and none that is live, and freed again, without a
+// message; what the vanished thread had is freed, too.
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/base/hooks.h"
+#include "../../src/heap/heap.h"
+#include "../../src/page/delay.h"
+#include "../../src/page/freelist.h"
+
+#define BLOCKS 40
+#define SIZE ((size_t)1000)
+#define FRESH 400  // more than a page has
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static void* live[BLOCKS];
+static sem_t ready, leave;
+static int messages;
+
+static void on_message(mx_level_t level, int code, const char* format, ...) {
+  (void)format;
+  messages += (level == MX_ERROR && code != 0);
+}
+
+// Half of the blocks stay, the others are free; the newest page is this thread's current one.
+static void* body(void* arg) {
+  (void)arg;
+  for (int i = 0; i < BLOCKS; i++) live[i] = mi_malloc(SIZE);
+  for (int i = 1; i < BLOCKS; i += 2) {
+    mi_free(live[i]);
+    live[i] = NULL;
+  }
+  sem_post(&ready);
+  sem_wait(&leave);
+  for (int i = 0; i < BLOCKS; i++) mi_free(live[i]);
+  return NULL;
+}
+
+// ---- states of a page --------------------------------------------------------------------------
+
+static void as_it_is(mx_page_t* page) { (void)page; }
+static void popped_uncounted(mx_page_t* page) { page->free = mx_block_next(page, page->free); }
+static void pushed_uncounted(mx_page_t* page) { page->used++; }
+static void taken_but_no_list(mx_page_t* page) { page->free = NULL; }
+static void leads_astray(mx_page_t* page) { page->free->next = 0x123456789; }
+static void runs_in_a_circle(mx_page_t* page) {
+  mx_block_set_next(page, page->free, page->free);
+}
+
+static mx_page_extra_t* extra_of(mx_page_t* page) { return mx_page_extra(page); }
+
+// The first n waiting blocks are on the list; what follows from that is not written yet.
+static void ends_delay(mx_page_t* page, uint32_t n, bool counted) {
+  if (!MX_QUARANTINE) return;
+  mx_page_extra_t* const extra = extra_of(page);
+  n = extra->waiting < n ? extra->waiting : n;
+  for (uint32_t i = 0; i < n; i++) {
+    mx_block_set_next(page, extra->wait[i], page->free);
+    page->free = extra->wait[i];
+  }
+  if (counted) page->used -= n;
+}
+static void one_is_back(mx_page_t* page) { ends_delay(page, 1, false); }
+static void one_is_back_and_counted(mx_page_t* page) { ends_delay(page, 1, true); }
+static void all_are_back(mx_page_t* page) { ends_delay(page, 99, true); }
+static void waits_for_no_block(mx_page_t* page) {
+  if (!MX_QUARANTINE) return;
+  extra_of(page)->wait[0] = (mx_block_t*)live[BLOCKS - 2];  // which is in use
+}
+
+static const struct { const char* name; void (*enter)(mx_page_t* page); } states[] = {
+    {"as it is", as_it_is},
+    {"popped, not counted", popped_uncounted},
+    {"pushed, not counted", pushed_uncounted},
+    {"no list", taken_but_no_list},
+    {"leads astray", leads_astray},
+    {"a circle", runs_in_a_circle},
+    {"one is back", one_is_back},
+    {"one is back and counted", one_is_back_and_counted},
+    {"all are back", all_are_back},
+    {"waits for no block", waits_for_no_block},
+};
+
+// ---- the child ---------------------------------------------------------------------------------
+
+static bool is_new(void* const* fresh, int count) {
+  for (int i = 0; i < BLOCKS; i++) {
+    if (fresh[count] == live[i]) return false;
+  }
+  for (int i = 0; i < count; i++) {
+    if (fresh[count] == fresh[i]) return false;
+  }
+  return true;
+}
+
+static int child(void) {
+  static void* fresh[FRESH];
+  mx_hooks.message = on_message;
+  for (int i = 0; i < FRESH; i++) {
+    fresh[i] = mi_malloc(SIZE);
+    EXPECT(fresh[i] != NULL && is_new(fresh, i));
+    memset(fresh[i], 1, SIZE);
+  }
+  for (int i = 0; i < BLOCKS; i++) mi_free(live[i]);
+  for (int i = 0; i < FRESH; i++) mi_free(fresh[i]);
+  mi_collect(true);
+  EXPECT(messages == 0);
+  return failures != 0;
+}
+
+// What a state changes, to go back to it.
+typedef struct saved_s {
+  mx_page_t page;
+  mx_page_extra_t extra;
+  uintptr_t link;
+} saved_t;
+
+static void try_state(mx_page_t* page, size_t i) {
+  static unsigned char contents[1 << 20];
+  saved_t saved;
+  const size_t size = page->capacity * page->block_size;
+  memcpy(&saved.page, page, sizeof(saved.page));
+  if (MX_LIVE_BITS) memcpy(&saved.extra, extra_of(page), sizeof(saved.extra));
+  memcpy(contents, page->start, size);
+  states[i].enter(page);
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(20);
+    _exit(child());
+  }
+  memcpy((void*)page, &saved.page, sizeof(saved.page));
+  if (MX_LIVE_BITS) memcpy(extra_of(page), &saved.extra, sizeof(saved.extra));
+  memcpy(page->start, contents, size);
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid);
+  if (status != 0) printf("FAIL in the child that forked where a page was: %s\n", states[i].name);
+  failures += (status != 0);
+}
+
+int main(void) {
+  pthread_t thread;
+  sem_init(&ready, 0, 0);
+  sem_init(&leave, 0, 0);
+  mi_free(mi_malloc(SIZE));  // this thread has a theap, too
+  EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
+  sem_wait(&ready);
+  mx_page_t* const page = mx_pagemap_get(live[BLOCKS - 2]);
+  EXPECT(page->free != NULL && page->capacity * page->block_size <= 1 << 20);
+  for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) try_state(page, i);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+  printf("%d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
