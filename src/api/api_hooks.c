@@ -13,15 +13,17 @@ static mx_atomic(void*) deferred_arg;
 
 static void run_deferred(bool force, unsigned long long heartbeat) {
   mi_deferred_free_fun* const fun = mx_load_acquire(&deferred_fun);
-  if (fun != NULL) fun(force, heartbeat, mx_load_relaxed(&deferred_arg));
+  void* const arg = mx_load_acquire(&deferred_arg);
+  if (fun != NULL && fun == mx_load_relaxed(&deferred_fun)) fun(force, heartbeat, arg);
 }
 
-// The function is out of use while its argument changes, so that no thread sees half of a pair.
+// The function is out of use while its argument changes, and who calls it looks once more whether
+// it still is the one whose argument it has read.
 void mi_register_deferred_free(mi_deferred_free_fun* fun, void* arg) mi_attr_noexcept {
   mx_store_release(&deferred_fun, (mi_deferred_free_fun*)NULL);
-  mx_store_relaxed(&deferred_arg, arg);
+  mx_store_release(&deferred_arg, arg);
   mx_store_release(&deferred_fun, fun);
-  mx_hooks.deferred_free = (fun == NULL ? NULL : &run_deferred);
+  mx_store_relaxed(&mx_hooks.deferred_free, fun == NULL ? NULL : &run_deferred);
 }
 
 // ---- collecting --------------------------------------------------------------------------------

@@ -44,6 +44,12 @@
 #define mx_and_acq_rel(p, v) \
   mx_std(atomic_fetch_and_explicit)((p), (v), mx_std(memory_order_acq_rel))
 #define mx_fence_seq_cst() mx_std(atomic_thread_fence)(mx_std(memory_order_seq_cst))
+// Plain writes before it come before plain writes behind it as the compiler sees them. No
+// instruction: for readers that bring the processors into line themselves (mx_os_barrier_all).
+#define mx_fence_compiler() mx_std(atomic_signal_fence)(mx_std(memory_order_release))
+// Reads a plain word once that its owner may be writing: a guess, to be verified.
+#define mx_peek_pointer(T, p) (*(T* const volatile*)(p))
+#define mx_peek_uint32(p) (*(const volatile uint32_t*)(p))
 
 // base + *entry (relaxed). On x86-64 in one instruction: compilers do not fold atomic loads.
 mx_inline uintptr_t mx_add_loaded(uintptr_t base, const mx_atomic(intptr_t) * entry) {

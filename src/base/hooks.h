@@ -8,13 +8,17 @@
 
 typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_t;
 
+typedef void(mx_deferred_fn)(bool force, unsigned long long heartbeat);
+typedef void(mx_visit_fn)(void);
+
 typedef struct mx_hooks_s {
   // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
   void (*message)(mx_level_t level, int code, const char* fmt, ...);
-  // Runs the user's deferred-free function; called on the allocation slow path.
-  void (*deferred_free)(bool force, unsigned long long heartbeat);
+  // Runs the user's deferred-free function; called on the allocation slow path. This one and the
+  // next come and go while other threads look: who calls one has loaded it once.
+  mx_atomic(mx_deferred_fn*) deferred_free;
   // Called at the beginning of a slow allocation, where another allocation does no harm.
-  void (*slow_visit)(void);
+  mx_atomic(mx_visit_fn*) slow_visit;
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);

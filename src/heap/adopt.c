@@ -92,8 +92,7 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
-  // Of a heap that is destroyed a page may be lent, for the time of a few calls of the OS.
-  while (!mx_page_hold(page)) mx_os_yield();
+  mx_page_hold(page);  // nobody has borrowed it, and nobody may from now on
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
   if (MX_GUARD_PAGES) mx_page_set_guard(page, false);

@@ -6,8 +6,9 @@
 
 void mx_theap_deferred_free(mx_theap_t* theap, bool force) {
   mx_theap_t* const first = theap->first;
-  if (mx_hooks.deferred_free == NULL || first->in_deferred_free) return;
+  mx_deferred_fn* const run = mx_load_relaxed(&mx_hooks.deferred_free);
+  if (run == NULL || first->in_deferred_free) return;
   first->in_deferred_free = true;
-  mx_hooks.deferred_free(force, ++first->heartbeat);
+  run(force, ++first->heartbeat);
   first->in_deferred_free = false;
 }

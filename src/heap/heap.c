@@ -12,14 +12,16 @@
 // Destroying. By contract nobody else allocates from the heap or frees into it, but threads that
 // once used it may end or collect, which walks their theaps. So a theap has a guard: whoever walks
 // holds it, and whoever destroys takes the guards of all the heap's theaps before it empties them.
-// It only tries them, because a holder may in turn wait for the heap's lock.
+// It only tries them, because a holder may in turn wait for the heap's lock. Nobody makes holes
+// meanwhile.
 #include <string.h>
 
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
-#include "../page/remote.h"
+#include "../page/holes.h"
 #include "../page/live.h"
+#include "../page/remote.h"
 #include "heap.h"
 
 // ---- deleting ----------------------------------------------------------------------------------
@@ -120,6 +122,8 @@ static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
 
 void mx_heap_destroy(mx_heap_t* heap) {
   mx_subproc_t* const subproc = heap->subproc;
+  // A page that its owner released while it was lent is about to be released by the borrower.
+  mx_holes_forbid();
   mx_heap_drop_theaps(heap);
   mx_page_t* next = heap->pages;
   heap->pages = NULL;
@@ -132,6 +136,7 @@ void mx_heap_destroy(mx_heap_t* heap) {
     if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
     else drop_with_blocks(subproc, page);
   }
+  mx_holes_allow();
   mx_arenas_purge_tick(&subproc->arenas);
   mx_heap_recycle(heap);
 }

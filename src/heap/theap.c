@@ -73,8 +73,9 @@ static void remove_full(mx_theap_t* theap, mx_page_t* page) {
   mx_page_set_owner(page, theap->tid);
 }
 
+// An empty page that rests may be lent, and start anew just now: its list says nothing.
 static bool has_block(mx_page_t* page) {
-  return page->free != NULL || mx_page_collect_remote(page);
+  return page->used == 0 || page->free != NULL || mx_page_collect_remote(page);
 }
 
 // ---- empty pages -------------------------------------------------------------------------------
@@ -228,12 +229,15 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
       if (rather_carves(page) && mx_page_extend(page, is_zero)) return page;
       if (has_block(page)) return page;
       mx_page_t* const other = theap->partial[bin];
-      if ((other == NULL || !has_block(other)) && mx_page_extend(page, is_zero)) return page;
+      const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
+      if (!has_other && mx_page_extend(page, is_zero)) return page;
       leave_current(theap, page);
     }
     page = next_page(theap, bin);
     if (page == NULL) return NULL;
     make_current(theap, page);
+    // Here and now: the other page, if there was one, may have been lent meanwhile.
+    if (has_block(page) || mx_page_extend(page, is_zero)) return page;
   }
 }
 
@@ -332,7 +336,8 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 }
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
-  if (mx_unlikely(mx_hooks.slow_visit != NULL)) mx_hooks.slow_visit();
+  mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+  if (mx_unlikely(visit != NULL)) visit();
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);

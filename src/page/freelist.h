@@ -66,10 +66,13 @@ mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
   return block;
 }
 
-// Puts a block back; true when the page has thereby become empty. Owner only.
+// Puts a block back; true when the page has thereby become empty. Owner only. Somebody may be
+// looking for holes (see holes.h), so the link is written before `free`, and that before `used`.
 mx_inline bool mx_page_push(mx_page_t* page, mx_block_t* block) {
   mx_block_set_next(page, block, page->free);
+  mx_fence_compiler();
   page->free = block;
+  mx_fence_compiler();
   return --page->used == 0;
 }
 

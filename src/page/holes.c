@@ -38,13 +38,15 @@ void mx_holes_forbid(void) {
 
 void mx_holes_allow(void) { mx_add_acq_rel(&forbidden, -1); }
 
-static bool begin(void) {
-  if (mx_exchange_acq_rel(&making, 1) != 0) return false;
+bool mx_holes_begin(void) {
+  if (!MX_HOLES || mx_exchange_acq_rel(&making, 1) != 0) return false;
   mx_fence_seq_cst();
   if (mx_load_acquire(&forbidden) == 0) return true;
-  mx_store_release(&making, 0);
+  mx_holes_end();
   return false;
 }
+
+void mx_holes_end(void) { mx_store_release(&making, 0); }
 
 static bool borrow(mx_page_t* page) {
   uint8_t old = mx_load_relaxed(&page->lend);
@@ -106,19 +108,23 @@ mx_unsynchronised static bool read_list(view_t* view) {
 
 // The owner writes these without a thought of us, in this order when it frees: the block's link,
 // then `free`, then `used`.
-static mx_block_t* volatile* free_of(mx_page_t* page) { return (mx_block_t* volatile*)&page->free; }
-static const volatile uint32_t* used_of(const mx_page_t* page) { return &page->used; }
+mx_unsynchronised static mx_block_t* free_of(const mx_page_t* page) {
+  return mx_peek_pointer(mx_block_t, &page->free);
+}
+mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
+  return mx_peek_uint32(&page->used);
+}
 
 mx_unsynchronised static bool look(view_t* view, mx_page_t* page) {
   memset(view, 0, sizeof(*view));
   view->page = page;
-  const uint32_t used = *used_of(page);
-  view->first = *free_of(page);
+  const uint32_t used = used_of(page);
+  view->first = free_of(page);
   // The owner's writes of links must be here before the links are followed.
   if (!mx_os_barrier_all()) return false;
   view->holes = mx_holes_count(page);
   if (!read_list(view)) return false;
-  if (*free_of(page) != view->first || *used_of(page) != used) return false;
+  if (free_of(page) != view->first || used_of(page) != used) return false;
   return view->listed + view->holes + used == page->capacity;
 }
 
@@ -194,7 +200,7 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
 }
 
 mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
-  if (*used_of(page) == 0) {
+  if (used_of(page) == 0) {
     // The owner's last write to the list must be over before it is written here.
     if (!mx_os_barrier_all()) return 0;
     *has_holes = false;
@@ -211,23 +217,21 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
 
 mx_holes_t mx_holes_make(mx_page_t* page) {
   mx_holes_t result = {0, false};
-  if (!MX_HOLES || !begin()) return result;
-  if (borrow(page)) {
-    const mx_arena_t* const arena = page->arena;
-    bool has_holes = mx_page_has_holes(page);
-    if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
-      result.bytes = make_in_lent(page, &has_holes);
-      mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
-    }
-    result.is_gone = give_back(page, has_holes);
+  if (!borrow(page)) return result;
+  const mx_arena_t* const arena = page->arena;
+  bool has_holes = mx_page_has_holes(page);
+  if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
+    result.bytes = make_in_lent(page, &has_holes);
+    mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
   }
-  mx_store_release(&making, 0);
+  result.is_gone = give_back(page, has_holes);
   return result;
 }
 
-mx_unsynchronised uint32_t mx_holes_signature(const mx_page_t* page) {
-  const uintptr_t list = (uintptr_t)page->free >> 4;
-  const uint32_t mixed = (uint32_t)list * 2654435761u ^ *used_of(page) << 16 ^ page->capacity;
+uint32_t mx_holes_signature(const mx_page_t* page) {
+  const uintptr_t list = (uintptr_t)free_of(page) >> 4;
+  const uint32_t carved = mx_peek_uint32(&page->capacity);
+  const uint32_t mixed = (uint32_t)list * 2654435761u ^ used_of(page) << 16 ^ carved;
   return mixed == 0 ? 1 : mixed;
 }
 

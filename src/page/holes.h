@@ -32,7 +32,11 @@ typedef struct mx_holes_s {
 } mx_holes_t;
 
 MX_BEGIN_DECLS
-// Gives back what a page of blocks does not need; nothing when it is not at rest.
+// One thread at a time makes holes, between these two. False: somebody does, or it is forbidden.
+bool mx_holes_begin(void);
+void mx_holes_end(void);
+// Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
+// its answer belongs before mx_holes_end, too: to who forbids it, no page is on its way.
 mx_holes_t mx_holes_make(mx_page_t* page);
 // Brings some blocks back from holes. False: there are none. For mx_page_extend.
 bool mx_holes_carve(mx_page_t* page);
@@ -47,7 +51,7 @@ size_t mx_holes_count(const mx_page_t* page);
 bool mx_holes_contain(const mx_page_t* page, size_t block_index);
 
 // Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for fork, for
-// those who read lists of free blocks, and before arenas go.
+// those who read lists of free blocks, and for who takes pages from others.
 void mx_holes_forbid(void);
 void mx_holes_allow(void);
 MX_END_DECLS

@@ -190,7 +190,9 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
     }
   }
   mx_block_set_next(page, last, page->free);
+  mx_fence_compiler();  // as in mx_page_push
   page->free = list;
+  mx_fence_compiler();
   page->used -= (uint32_t)count;
   return count;
 }

@@ -132,13 +132,18 @@ mx_inline bool mx_page_has_holes(const mx_page_t* page) {
   return (mx_load_relaxed(&page->lend) & MX_PAGE_HOLES) != 0;
 }
 
+mx_inline bool mx_page_is_lent(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->lend) & MX_PAGE_LENT) != 0;
+}
+
 // Whether mx_page_extend would find something.
 mx_inline bool mx_page_can_extend(const mx_page_t* page) {
   return page->capacity < page->reserved || mx_page_has_holes(page);
 }
 
+// An empty one may be lent, so that its list and its capacity are being changed: see holes.h.
 mx_inline bool mx_page_has_free(const mx_page_t* page) {
-  return page->free != NULL || mx_page_can_extend(page);
+  return page->used == 0 || page->free != NULL || mx_page_can_extend(page);
 }
 
 // Whether p can be the start of a block, judged by what never changes while the page lives.

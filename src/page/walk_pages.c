@@ -12,7 +12,7 @@ mx_unsynchronised mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* in
     if (!mx_bits_test(arena->free, i)) {
       mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
       if (page == mx_arena_record(arena, i)) {
-        *index = i + mx_max(page->slice_count, 1);
+        *index = i + mx_max(mx_peek_uint32(&page->slice_count), 1);
         return page;
       }
     }

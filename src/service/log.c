@@ -70,8 +70,9 @@ static void deliver(const char* text, size_t length) {
   mx_tls(delivering) = true;
   const int now = mx_load_acquire(&stage);
   mx_output_fun* const fun = mx_load_acquire(&output_fun);
-  if (now == STAGE_HANDLER && fun != NULL) {
-    fun(text, mx_load_relaxed(&output_arg));
+  void* const arg = mx_load_acquire(&output_arg);
+  if (now == STAGE_HANDLER && fun != NULL && fun == mx_load_relaxed(&output_fun)) {
+    fun(text, arg);
   } else {
     if (now <= STAGE_STDERR_AND_KEEP) keep(text, length);
     if (now != STAGE_KEEP) mx_os_write_stderr(text, length);
@@ -93,7 +94,9 @@ void mx_log_set_output(mx_output_fun* out, void* arg) {
     mx_store_release(&stage, (int)STAGE_STDERR);
     mx_store_release(&output_fun, (mx_output_fun*)NULL);
   } else {
-    mx_store_relaxed(&output_arg, arg);
+    // Out of use while its argument changes, as the error function below.
+    mx_store_release(&output_fun, (mx_output_fun*)NULL);
+    mx_store_release(&output_arg, arg);
     mx_store_release(&output_fun, out);
     mx_store_release(&stage, (int)STAGE_HANDLER);
     const size_t length = mx_load_acquire(&kept_length);
@@ -162,7 +165,8 @@ void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...) {
 // ---- errors ------------------------------------------------------------------------------------
 
 void mx_log_set_error(mx_error_fun* fun, void* arg) {
-  mx_store_relaxed(&error_arg, arg);
+  mx_store_release(&error_fun, (mx_error_fun*)NULL);
+  mx_store_release(&error_arg, arg);
   mx_store_release(&error_fun, fun);
 }
 
@@ -220,10 +224,11 @@ mx_noreturn static void die(void) {
 
 static void call_error_handler(int code) {
   mx_error_fun* const fun = mx_load_acquire(&error_fun);
+  void* const arg = mx_load_acquire(&error_arg);
   // An error inside the handler is only printed: calling it again might never end.
-  if (fun == NULL || mx_tls(in_error_handler)) return;
+  if (fun == NULL || fun != mx_load_relaxed(&error_fun) || mx_tls(in_error_handler)) return;
   mx_tls(in_error_handler) = true;
-  fun(code, mx_load_relaxed(&error_arg));
+  fun(code, arg);
   mx_tls(in_error_handler) = false;
 }
 

@@ -17,7 +17,7 @@
 
 typedef enum ex_order_e { EX_RELAXED, EX_ACQUIRE, EX_RELEASE, EX_ACQ_REL } ex_order_t;
 typedef enum ex_op_e { EX_LOAD, EX_STORE, EX_XCHG, EX_ADD, EX_OR, EX_AND, EX_CAS, EX_CAS_WEAK,
-               EX_FENCE } ex_op_t;
+               EX_FENCE, EX_COMPILER_FENCE, EX_BARRIER, EX_PEEK } ex_op_t;
 
 // Where a verb stands: the unit that a mutant changes.
 typedef struct ex_site_s {
@@ -32,6 +32,9 @@ uint64_t ex_rmw(volatile void* p, unsigned size, uint64_t value, const ex_site_t
 bool ex_cas(volatile void* p, unsigned size, uint64_t* expected, uint64_t value,
             const ex_site_t* site);
 void ex_fence(const ex_site_t* site);
+void ex_compiler_fence(const ex_site_t* site);
+void ex_barrier_all(const ex_site_t* site);
+uint64_t ex_peek(const void* p, unsigned size, const ex_site_t* site);
 void ex_spin(void);
 uintptr_t ex_thread_id(void);
 void* ex_memset(void* p, int value, size_t size);
@@ -72,6 +75,9 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 #define mx_or_acq_rel(p, v) ex_rmw_(p, v, EX_OR, EX_ACQ_REL)
 #define mx_and_acq_rel(p, v) ex_rmw_(p, v, EX_AND, EX_ACQ_REL)
 #define mx_fence_seq_cst() ex_fence(ex_site_(EX_FENCE, EX_ACQ_REL))
+#define mx_fence_compiler() ex_compiler_fence(ex_site_(EX_COMPILER_FENCE, EX_RELAXED))
+#define mx_peek_pointer(T, p) ((T*)ex_peek((p), sizeof(T*), ex_site_(EX_PEEK, EX_RELAXED)))
+#define mx_peek_uint32(p) ((uint32_t)ex_peek((p), 4, ex_site_(EX_PEEK, EX_RELAXED)))
 #define mx_spin_hint() ex_spin()
 
 // The identity of the thread is the explored one's.

@@ -208,6 +208,7 @@ void ex_spin(void) {
 
 static void fiber_main(void) {
   fibers[ex_current].body();
+  ex_model_end_thread();
   fibers[ex_current].is_done = true;
   if (ex_current == 0) {
     ex_become(0);
@@ -347,7 +348,7 @@ static bool applies(const ex_mutant_t* site, ex_mutation_t mutation) {
   const ex_op_t op = site->op;
   const bool is_cas = (op == EX_CAS || op == EX_CAS_WEAK);
   if (mutation == EX_WEAKEN) return site->order != EX_RELAXED && op != EX_FENCE;
-  if (mutation == EX_SKIP) return op != EX_LOAD;
+  if (mutation == EX_SKIP) return op != EX_LOAD && op != EX_PEEK;
   return is_cas;
 }
 
@@ -386,10 +387,13 @@ static bool is_caught(const ex_mutant_t* mutant, double limit) {
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static const char* only_in;  // mutants in this function alone
+
 static int try_mutants(double limit, bool lists) {
   int caught = 0;
   const int enough = lists ? INT_MAX : 3;
   for (int i = 0; i < found->count && caught < enough; i++) {
+    if (only_in != NULL && strcmp(found->sites[i].function, only_in) != 0) continue;
     for (int m = EX_WEAKEN; m < EX_MUTATIONS && caught < enough; m++) {
       ex_mutant_t mutant = found->sites[i];
       if (!applies(&mutant, (ex_mutation_t)m)) continue;
@@ -440,10 +444,11 @@ static int run_scenario(const ex_scenario_t* s, double limit, double random_limi
 
 static void usage(void) {
   printf("usage: explore [--limit SECONDS] [--random SECONDS] [--mutants SECONDS] [--list]\n"
-         "               [SCENARIO...]\n"
+         "               [--in FUNCTION] [SCENARIO...]\n"
          "--limit: time for each scenario, 0 for all runs; --random: more runs, with choices at\n"
          "random and more preemptions; --mutants: also changes atomic operations in turn, until\n"
-         "three mutants were caught, each within that time; --list: all of them, by name\n");
+         "three mutants were caught, each within that time; --list: all of them, by name; --in: only\n"
+         "those in one function\n");
 }
 
 int main(int argc, char** argv) {
@@ -452,6 +457,7 @@ int main(int argc, char** argv) {
   int first = 1;
   for (; first < argc && argv[first][0] == '-'; first++) {
     if (strcmp(argv[first], "--list") == 0) lists = true;
+    else if (strcmp(argv[first], "--in") == 0 && first + 1 < argc) only_in = argv[++first];
     else if (strcmp(argv[first], "--limit") == 0 && first + 1 < argc) limit = atof(argv[++first]);
     else if (strcmp(argv[first], "--random") == 0 && first + 1 < argc) {
       random_limit = atof(argv[++first]);
@@ -466,8 +472,8 @@ int main(int argc, char** argv) {
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (found == (found_t*)MAP_FAILED) return 2;
   int failed = 0, count = 0;
-  const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios};
-  for (size_t t = 0; t < 2; t++) {
+  const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios, ex_holes_scenarios};
+  for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
     for (const ex_scenario_t* s = tables[t]; s->name != NULL; s++) {
       bool wanted = (first == argc);
       for (int i = first; i < argc; i++) wanted = wanted || strcmp(argv[i], s->name) == 0;

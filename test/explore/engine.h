@@ -33,7 +33,11 @@ void ex_model_start_run(void);
 void ex_model_end_run(void);  // everything is undone
 void ex_model_join_all(int thread);   // what every thread did happened before what follows
 void ex_model_print_trace(void);
+// A plain access, from the code at an address.
+void ex_plain(uintptr_t p, size_t size, bool writes, const void* from);
 void ex_model_add_private(const void* start, size_t size);
+// The running thread ends: what it wrote is there now.
+void ex_model_end_thread(void);
 
 // ---- mutants -------------------------------------------------------------------------------------
 typedef enum ex_mutation_e { EX_NONE, EX_WEAKEN, EX_SKIP, EX_FORCE, EX_MUTATIONS } ex_mutation_t;

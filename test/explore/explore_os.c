@@ -43,8 +43,8 @@ bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
 
 bool mx_os_purge(void* p, size_t size) {
-  // The first words of each slice are what scenarios write to.
-  for (size_t at = 0; at < size; at += MX_SLICE_SIZE) {
+  // The first words of each OS page are all that scenarios write to.
+  for (size_t at = 0; at < size; at += mx_facts.os_page) {
     volatile uint64_t* words = (volatile uint64_t*)(void*)((uint8_t*)p + at);
     words[0] = 0;
     words[1] = 0;
@@ -83,8 +83,10 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   return -1;
 }
 void mx_os_write_stderr(const char* text, size_t length) { (void)text, (void)length; }
-// What is under way in other threads cannot be known here: who asks must do without.
-bool mx_os_barrier_all(void) { return false; }
+bool mx_os_barrier_all(void) {
+  ex_barrier_all(ex_site_(EX_BARRIER, EX_RELAXED));
+  return true;
+}
 void mx_os_yield(void) { ex_spin(); }
 void mx_os_abort(void) { abort(); }
 void mx_os_set_errno(int code) { (void)code; }

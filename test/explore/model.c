@@ -13,6 +13,12 @@
 //
 // A plain access races when an access to the same byte by another thread, one of both a write, is
 // not in the thread's clock. That needs no unlucky timing: any run that gets to both finds it.
+//
+// Where the source looks at plain words of another thread (mx_peek) it says in which order that one
+// writes them, by fences for the compiler. At such a fence another thread may step, and the write
+// before it may be late: a processor delays it until the thread's next step at a shared word, or
+// until somebody calls for a barrier in all threads; the compiler, where a mutant left the fence out,
+// moves it behind the next one, and no barrier helps.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -85,11 +91,22 @@ static struct thread_s {
 } threads[EX_THREADS];
 static view_t fence_view;  // of sequentially consistent fences
 
+static bool peeks;         // this scenario looks at plain words of other threads
+
+// The last plain write of a thread, and one that is late: the others still see what was there.
+static struct { uintptr_t address; uint64_t before; unsigned size; } last_write[EX_THREADS];
+static struct {
+  uintptr_t address;
+  uint64_t value;
+  unsigned size;
+  bool is_late, by_compiler;
+} late[EX_THREADS];
+
 const ex_site_t* ex_sites[EX_SITES_MAX];
 int ex_site_count;
 ex_mutant_t ex_mutant;
 const char* const ex_op_names[] = {"load", "store", "exchange", "add", "or", "and", "cas", "cas_weak",
-                                   "fence"};
+                                   "fence", "compiler fence", "barrier in all", "peek"};
 const char* const ex_order_names[] = {"relaxed", "acquire", "release", "acq_rel"};
 
 // ---- views ---------------------------------------------------------------------------------------
@@ -172,6 +189,12 @@ static bool is_unscheduled(uintptr_t p) {
   return false;
 }
 
+// Once a run peeks, fences for the compiler matter.
+static void note_peek(void) {
+  if (!peeks) ex_must_restart = true;
+  peeks = true;
+}
+
 static bool is_private(uintptr_t p) {
   for (int i = 0; i < private_count; i++) {
     if (p >= private_vars[i].from && p < private_vars[i].to) return true;
@@ -235,8 +258,41 @@ void ex_model_print_trace(void) {
     printf("  %*sthread %d: %s:%d %s %s [%lx] operand %lx -> %lx%s\n", (s->thread - 1) * 4, "",
            s->thread, s->site->function, s->site->line, ex_op_names[s->site->op],
            ex_order_names[s->site->order], (unsigned long)s->address & 0xffffff,
-           (unsigned long)s->value, (unsigned long)s->result, s->behind > 0 ? " (old value)" : "");
+           (unsigned long)s->value, (unsigned long)s->result, s->behind > 0 ? " (late)" : "");
   }
+}
+
+// ---- late writes ---------------------------------------------------------------------------------
+
+static void arrive(int thread) {
+  late[thread].is_late = false;
+  memory_set(late[thread].address, late[thread].size, late[thread].value);
+}
+
+// The running thread goes on: what it wrote is there from now on, but others may step before.
+static void arrive_own(void) {
+  if (!late[ex_current].is_late) return;
+  ex_point();
+  if (late[ex_current].is_late) arrive(ex_current);
+}
+
+void ex_model_end_thread(void) { arrive_own(); }
+
+static void delay_last_write(bool by_compiler) {
+  const int t = ex_current;
+  if (last_write[t].size == 0) return;
+  late[t].is_late = true;
+  late[t].by_compiler = by_compiler;
+  late[t].address = last_write[t].address;
+  late[t].size = last_write[t].size;
+  late[t].value = memory_get(late[t].address, late[t].size);
+  memory_set(late[t].address, late[t].size, last_write[t].before);
+}
+
+static void note_plain_write(uintptr_t p, size_t size) {
+  last_write[ex_current].size = (unsigned)(size <= 8 ? size : 0);
+  last_write[ex_current].address = p;
+  if (size <= 8) last_write[ex_current].before = memory_get(p, (unsigned)size);
 }
 
 // ---- the verbs -----------------------------------------------------------------------------------
@@ -283,6 +339,7 @@ uint64_t ex_load(const volatile void* p, unsigned size, const ex_site_t* site) {
   ex_step();
   note_site(site);
   if (is_shared(address, false)) ex_point();
+  arrive_own();
   const int number = word_of(address, size);
   const int behind = choose_behind(number);
   const ex_order_t order =
@@ -312,6 +369,7 @@ void ex_store(volatile void* p, unsigned size, uint64_t value, const ex_site_t* 
   ex_step();
   note_site(site);
   if (is_shared(address, true)) ex_point();
+  arrive_own();
   const ex_mutation_t mutation = mutation_at(site);
   const int number = word_of(address, size);
   note_step(site, address, value, value, 0);
@@ -338,6 +396,7 @@ uint64_t ex_rmw(volatile void* p, unsigned size, uint64_t value, const ex_site_t
   ex_step();
   note_site(site);
   if (is_shared(address, true)) ex_point();
+  arrive_own();
   const ex_mutation_t mutation = mutation_at(site);
   const ex_order_t order = mutation == EX_WEAKEN ? EX_RELAXED : (ex_order_t)site->order;
   const int number = word_of(address, size);
@@ -363,6 +422,7 @@ bool ex_cas(volatile void* p, unsigned size, uint64_t* expected, uint64_t value,
   ex_step();
   note_site(site);
   if (is_shared(address, true)) ex_point();
+  arrive_own();
   const ex_mutation_t mutation = mutation_at(site);
   const ex_order_t order = mutation == EX_WEAKEN ? EX_RELAXED : (ex_order_t)site->order;
   const int number = word_of(address, size);
@@ -402,6 +462,51 @@ void ex_fence(const ex_site_t* site) {
   t->now.clock[ex_current]++;
 }
 
+void ex_compiler_fence(const ex_site_t* site) {
+  if (ex_current == 0 || !peeks) return;
+  ex_step();
+  note_site(site);
+  ex_point();
+  arrive_own();
+  if (mutation_at(site) != EX_NONE) {
+    delay_last_write(true);
+  } else if (ex_stale_left > 0 && last_write[ex_current].size != 0 && ex_choose(2) == 1) {
+    ex_stale_left--;
+    delay_last_write(false);
+  }
+  last_write[ex_current].size = 0;
+  note_step(site, late[ex_current].address, late[ex_current].value, 0, late[ex_current].is_late);
+}
+
+// What all threads did before happens before what this one does next.
+void ex_barrier_all(const ex_site_t* site) {
+  if (ex_current == 0) return;
+  ex_step();
+  note_site(site);
+  ex_point();
+  arrive_own();
+  note_step(site, 0, 0, 0, 0);
+  if (mutation_at(site) != EX_NONE) return;
+  for (int i = 1; i < EX_THREADS; i++) {
+    if (late[i].is_late && !late[i].by_compiler) arrive(i);
+    join(&threads[ex_current].now, &threads[i].now);
+    threads[i].now.clock[i]++;
+  }
+}
+
+uint64_t ex_peek(const void* p, unsigned size, const ex_site_t* site) {
+  const uintptr_t address = (uintptr_t)p;
+  if (ex_current == 0) return memory_get(address, size);
+  ex_step();
+  note_site(site);
+  note_peek();
+  ex_point();
+  arrive_own();
+  const uint64_t value = memory_get(address, size);
+  note_step(site, address, 0, value, 0);
+  return value;
+}
+
 // ---- plain accesses ------------------------------------------------------------------------------
 
 static cell_t* cell_of(uintptr_t granule) {
@@ -431,45 +536,17 @@ static void access_byte(uintptr_t p, bool writes, const void* from) {
   else c->read[ex_current][b] = now->clock[ex_current];
 }
 
-static void plain(uintptr_t p, size_t size, bool writes, const void* from) {
+void ex_plain(uintptr_t p, size_t size, bool writes, const void* from) {
   if (!ex_is_running() || is_private(p)) return;
   ex_step();
+  const uintptr_t late_at = late[ex_current].address;
+  if (late[ex_current].is_late && p < late_at + late[ex_current].size && late_at < p + size) {
+    arrive(ex_current);  // a thread sees its own writes
+  }
   for (size_t i = 0; i < size && ex_current != 0; i++) access_byte(p + i, writes, from);
   if (!writes) return;
+  note_plain_write(p, size);
   for (size_t i = 0; i < size; i += 8) log_write(p + i, size - i < 8 ? (unsigned)(size - i) : 8);
-}
-
-#define FROM __builtin_return_address(0)
-void* ex_memset(void* p, int value, size_t size) {
-  plain((uintptr_t)p, size, true, FROM);
-  return memset(p, value, size);
-}
-void* ex_memcpy(void* to, const void* from, size_t size) {
-  plain((uintptr_t)from, size, false, FROM);
-  plain((uintptr_t)to, size, true, FROM);
-  return memcpy(to, from, size);
-}
-
-// The compiler's instrumentation calls these.
-#define HOOKS(n)                                                                  \
-  void __tsan_read##n(void* p) { plain((uintptr_t)p, n, false, FROM); }           \
-  void __tsan_write##n(void* p) { plain((uintptr_t)p, n, true, FROM); }           \
-  void __tsan_unaligned_read##n(void* p) { plain((uintptr_t)p, n, false, FROM); } \
-  void __tsan_unaligned_write##n(void* p) { plain((uintptr_t)p, n, true, FROM); } \
-  void __tsan_read_write##n(void* p) { plain((uintptr_t)p, n, true, FROM); }      \
-  void __tsan_unaligned_read_write##n(void* p) { plain((uintptr_t)p, n, true, FROM); }
-HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
-void __tsan_read_range(void* p, size_t n) { plain((uintptr_t)p, n, false, FROM); }
-void __tsan_write_range(void* p, size_t n) { plain((uintptr_t)p, n, true, FROM); }
-void __tsan_func_entry(void* p) { (void)p; }
-void __tsan_func_exit(void) {}
-void __tsan_init(void) {}
-void* __tsan_memset(void* p, int v, size_t n) { return ex_memset(p, v, n); }
-void* __tsan_memcpy(void* to, const void* from, size_t n) { return ex_memcpy(to, from, n); }
-void* __tsan_memmove(void* to, const void* from, size_t n) {
-  plain((uintptr_t)from, n, false, FROM);
-  plain((uintptr_t)to, n, true, FROM);
-  return memmove(to, from, n);
 }
 
 // ---- runs ----------------------------------------------------------------------------------------
@@ -487,6 +564,7 @@ void ex_model_add_private(const void* start, size_t size) {
 
 void ex_model_start_scenario(void) {
   memset(known, 0, sizeof(known));
+  peeks = false;
   if (cells == NULL) cells = (cell_t*)calloc(CELLS, sizeof(cell_t));
   ex_site_count = 0;
 }
@@ -499,6 +577,8 @@ void ex_model_start_run(void) {
   trace_count = 0;
   memset(threads, 0, sizeof(threads));
   memset(&fence_view, 0, sizeof(fence_view));
+  memset(last_write, 0, sizeof(last_write));
+  memset(late, 0, sizeof(late));
   for (int i = 0; i < EX_THREADS; i++) threads[i].now.clock[i] = 1;
 }
 
