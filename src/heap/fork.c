@@ -205,6 +205,7 @@ static void recycle_theaps(mx_heap_t* heap) {
 void mx_heap_after_fork(void) {
   mx_heap_after_fork_parent();
   mx_thread_after_fork();
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) s->visitors = 0;
   if (!has_vanished_threads()) return;
   // Pages that records keep would look like pages of vanished threads.
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) mx_heap_release_cached(s);

@@ -96,7 +96,9 @@ struct mx_subproc_s {
   mx_heap_t* heaps;
   mx_heap_t* free_heaps;                       // records to use again
   mx_atomic(size_t) cached_pages;              // that those keep
-  mx_subproc_t* next;                          // in the order of making; under the list's lock
+  mx_subproc_t* next;                          // in the order of making; under the list's lock,
+  uint32_t visitors;                           // as these: threads that are at it in their steps
+  bool is_ending;                              // nobody else comes
   mx_page_t* os_pages;                         // huge pages outside the arenas
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
@@ -206,6 +208,9 @@ void mx_subproc_destroy(mx_subproc_t* subproc);
 void mx_subproc_delete(mx_subproc_t* subproc);
 // Unmaps everything, the main sub-process' memory included: the process ends.
 void mx_subproc_destroy_all(void);
+// Steps through the sub-processes: the one behind `at` (NULL: the first), which cannot end before
+// the next step; NULL behind the last one. No lock is held between steps.
+mx_subproc_t* mx_subproc_step(mx_subproc_t* at);
 // The arena of an id, or NULL.
 mx_arena_t* mx_subproc_arena_by_id(size_t id, mx_subproc_t** subproc);
 extern mx_hidden mx_lock_t mx_subproc_list_lock;

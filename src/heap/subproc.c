@@ -2,7 +2,10 @@
 // Owns sub-processes: each has arenas and heaps of its own, so that all it holds can go at once.
 //
 // The main one is static and always there. Records of the others are recycled, as those of heaps
-// are. The list of sub-processes has a lock of its own, the first in the order of locks.
+// are. The list of sub-processes has a lock of its own, the first in the order of locks. Who does
+// longer things with sub-processes that are not his steps through the list: what he is at stays,
+// and one that shall end waits for him. It stays in the list until all that it has is gone, since
+// a fork has to find it.
 #include <string.h>
 
 #include "../mem/vmem.h"
@@ -30,11 +33,33 @@ mx_subproc_t* mx_subproc_create(void) {
   return subproc;
 }
 
+mx_subproc_t* mx_subproc_step(mx_subproc_t* at) {
+  mx_lock_acquire(&mx_subproc_list_lock);
+  mx_subproc_t* next = (at == NULL ? &mx_subproc_main : at->next);
+  while (next != NULL && next->is_ending) next = next->next;
+  if (next != NULL) next->visitors++;
+  if (at != NULL && at->visitors > 0) at->visitors--;  // none are left after a fork
+  mx_lock_release(&mx_subproc_list_lock);
+  return next;
+}
+
+// Nobody visits it any more.
+static void begin_end(mx_subproc_t* subproc) {
+  for (bool is_alone = false; !is_alone;) {
+    mx_lock_acquire(&mx_subproc_list_lock);
+    subproc->is_ending = true;
+    is_alone = (subproc->visitors == 0);
+    mx_lock_release(&mx_subproc_list_lock);
+    if (!is_alone) mx_os_yield();
+  }
+}
+
 static void subproc_recycle(mx_subproc_t* subproc) {
   mx_lock_acquire(&mx_subproc_list_lock);
   mx_subproc_t* before = &mx_subproc_main;
   while (before->next != subproc) before = before->next;
   before->next = subproc->next;
+  subproc->is_ending = false;
   subproc->next = subproc_records;
   subproc_records = subproc;
   mx_lock_release(&mx_subproc_list_lock);
@@ -65,6 +90,7 @@ static void drop_all(mx_subproc_t* subproc) {
 
 void mx_subproc_destroy(mx_subproc_t* subproc) {
   mx_counters_t* const past = &mx_subproc_main.counters;
+  begin_end(subproc);
   drop_all(subproc);
   mx_heap_recycle(&subproc->main_heap);
   mx_counters_move(past, &subproc->main_heap.counters, NULL, false);
@@ -128,6 +154,7 @@ static void hand_over_arenas(mx_subproc_t* from, mx_subproc_t* to) {
 
 void mx_subproc_delete(mx_subproc_t* subproc) {
   mx_subproc_t* const to = &mx_subproc_main;
+  begin_end(subproc);
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_delete(heap);
   mx_heap_release_cached(subproc);
   hand_over_theaps(&subproc->main_heap, &to->main_heap);

@@ -91,9 +91,7 @@ static void tally_subproc(tally_t* tally, mx_subproc_t* subproc) {
 
 static void take_tally(tally_t* tally) {
   memset(tally, 0, sizeof(*tally));
-  mx_lock_acquire(&mx_subproc_list_lock);
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) tally_subproc(tally, s);
-  mx_lock_release(&mx_subproc_list_lock);
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) tally_subproc(tally, s);
 }
 
 static size_t bytes_of(const size_t count[MX_BIN_COUNT]) {

@@ -30,23 +30,17 @@ static bool is_time(mx_atomic(uint64_t)* at, uint64_t pause) {
   return now >= when && mx_cas_strong_acq_rel(at, &when, now + pause);
 }
 
-// Called with the lock of the list of sub-processes.
 static size_t make_holes(bool purges) {
   size_t bytes = 0;
   bool has_changed;
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     if (purges) mx_arenas_purge(&s->arenas, true);
     if (mx_option(purge_holes) != 0) bytes += mx_subproc_make_holes(s, false, &has_changed);
   }
   return bytes;
 }
 
-size_t mx_give_back_now(void) {
-  mx_lock_acquire(&mx_subproc_list_lock);
-  const size_t bytes = make_holes(true);
-  mx_lock_release(&mx_subproc_list_lock);
-  return bytes;
-}
+size_t mx_give_back_now(void) { return make_holes(true); }
 
 // ---- the limit ---------------------------------------------------------------------------------
 
@@ -79,9 +73,7 @@ static double set_limit(void) {
 
 static void relieve(void) {
   if (mx_option(cgroup_limit) > 0 && is_time(&group_at, GROUP_MSECS)) set_limit();
-  if (!is_time(&relieve_at, RELIEVE_MSECS) || !mx_lock_try(&mx_subproc_list_lock)) return;
-  make_holes(false);
-  mx_lock_release(&mx_subproc_list_lock);
+  if (is_time(&relieve_at, RELIEVE_MSECS)) make_holes(false);
 }
 
 void mx_limits_apply(void) {

@@ -57,12 +57,9 @@ static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round
 
 static round_t work(bool with_holes) {
   round_t round = {0, 0, false};
-  // The list can only change under this lock; destroying a sub-process waits for it.
-  mx_lock_acquire(&mx_subproc_list_lock);
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     visit_subproc(s, with_holes, &round);
   }
-  mx_lock_release(&mx_subproc_list_lock);
   return round;
 }
 
@@ -77,11 +74,14 @@ static void sleep_until_woken(void) {
   mx_store_relaxed(&sleeping, (uint32_t)1);
   mx_fence_seq_cst();
   // What was noted before the word was set may have found nobody asleep.
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
-    if (mx_load_relaxed(&s->arenas.purge_at) != 0 && mx_load_relaxed(&s->arenas.waiting) > 0) {
-      mx_store_relaxed(&sleeping, (uint32_t)0);
-      return;
-    }
+  bool has_work = false;
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
+    if (mx_load_relaxed(&s->arenas.purge_at) == 0) continue;
+    has_work = has_work || mx_load_relaxed(&s->arenas.waiting) > 0;
+  }
+  if (has_work) {
+    mx_store_relaxed(&sleeping, (uint32_t)0);
+    return;
   }
   while (mx_load_acquire(&sleeping) == 1 && mx_load_acquire(&state) == RUNNING) {
     mx_os_wait(&sleeping, 1, 0);
@@ -131,11 +131,13 @@ static void run(void) {
 
 // ---- start and end -----------------------------------------------------------------------------
 
+static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_hooks.slow_visit, visit); }
+
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
   int absent = ABSENT;
   if (!mx_cas_strong_acq_rel(&state, &absent, (int)STARTING)) return;
-  mx_hooks.slow_visit = NULL;
+  set_visit(NULL);
   mx_store_release(&state, RUNNING);
   if (mx_os_thread_start(&run)) {
     mx_store_release(&mx_arenas_on_waiting, &wake_up);
@@ -149,16 +151,16 @@ static void start_if_worth(void) {
 void mx_scavenger_apply(void) {
   const bool wanted = (mx_option(background_purge) > 0);
   if (!wanted) {
-    mx_hooks.slow_visit = NULL;
+    set_visit(NULL);
     if (mx_scavenger_is_running()) mx_scavenger_stop();
   } else if (mx_load_acquire(&state) == ABSENT) {
-    mx_hooks.slow_visit = &start_if_worth;
+    set_visit(&start_if_worth);
   }
 }
 
 void mx_scavenger_stop(void) {
   int running = RUNNING;
-  mx_hooks.slow_visit = NULL;
+  set_visit(NULL);
   if (!mx_cas_strong_acq_rel(&state, &running, (int)STOPPING)) return;
   while (mx_load_acquire(&state) == STOPPING) {
     mx_store_relaxed(&sleeping, (uint32_t)2);
