@@ -100,10 +100,11 @@ static void settle(mi_stats_t* stats) {
 
 // Nobody counts blocks when they are made and freed: their pages know how many there are. Other
 // threads may use the pages meanwhile, so this is what there was of each at about this moment.
-static void add_blocks(mi_stats_t* stats, const mx_page_t* page) {
+mx_unsynchronised static void add_blocks(mi_stats_t* stats, const mx_page_t* page) {
   if (mx_page_is_huge(page) || page->bin == 0) return;
   const bool is_current = ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0);
-  const size_t used = page->used, capacity = page->capacity, size = page->block_size;
+  const size_t used = mx_peek_uint32(&page->used), capacity = mx_peek_uint32(&page->capacity);
+  const size_t size = page->block_size;
   const size_t live = mx_min(used - (is_current && used > 0 ? 1 : 0), capacity);
   stats->malloc_bins[stat_bin_of_bin(page->bin)].current += (int64_t)live;
   stats->malloc_normal.current += (int64_t)(live * size);
