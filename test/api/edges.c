@@ -28,6 +28,12 @@ static int rows;
 #define PAST_LIMIT ((size_t)PTRDIFF_MAX + 1)
 #define HALF (SIZE_MAX / 2 + 1)
 
+// A number that no compiler knows: it would warn of arguments that it sees to be wrong.
+static size_t hidden(size_t n) {
+  volatile size_t seen = n;
+  return seen;
+}
+
 // A call whose result is a block: it is freed.
 static bool gives(void* p) {
   mi_free(p);
@@ -99,23 +105,23 @@ static void test_block_sizes(void) {
   before = 1;
   ROW("ufree of NULL leaves the size", IS_SILENT(mi_ufree(NULL, &before)) && before == 1);
   ROW("umalloc_aligned with a wrong alignment leaves the size",
-      ERRNO_OF(mi_umalloc_aligned(8, 24, &before)) == EINVAL && before == 1);
+      ERRNO_OF(mi_umalloc_aligned(8, hidden(24), &before)) == EINVAL && before == 1);
 }
 
 // ---- alignments --------------------------------------------------------------------------------
 
 static void test_alignments(void) {
-  ROW("alignment 0", ERRNO_OF(mi_malloc_aligned(8, 0)) == EINVAL);
-  ROW("alignment 3", ERRNO_OF(mi_malloc_aligned(8, 3)) == EINVAL);
-  ROW("alignment 24", ERRNO_OF(mi_malloc_aligned(8, 24)) == EINVAL);
-  ROW("alignment SIZE_MAX", ERRNO_OF(mi_malloc_aligned(8, SIZE_MAX)) == EINVAL);
+  ROW("alignment 0", ERRNO_OF(mi_malloc_aligned(8, hidden(0))) == EINVAL);
+  ROW("alignment 3", ERRNO_OF(mi_malloc_aligned(8, hidden(3))) == EINVAL);
+  ROW("alignment 24", ERRNO_OF(mi_malloc_aligned(8, hidden(24))) == EINVAL);
+  ROW("alignment SIZE_MAX", ERRNO_OF(mi_malloc_aligned(8, hidden(SIZE_MAX))) == EINVAL);
   ROW("alignment 1", gives(mi_malloc_aligned(8, 1)));
   ROW("an alignment above the size", is_at(mi_malloc_aligned(1, 1 << 20), 1 << 20));
   ROW("a size that is no multiple", is_at(mi_malloc_aligned(100, 64), 64));
   ROW("8 GiB", sizeof(size_t) == 4 ||
-                   is_at(mi_malloc_aligned(1, (size_t)1 << (sizeof(size_t) * 4 + 1)),
+                   is_at(mi_malloc_aligned(1, hidden((size_t)1 << (sizeof(size_t) * 4 + 1))),
                          (size_t)1 << (sizeof(size_t) * 4 + 1)));
-  ROW("half of all addresses", ERRNO_OF(mi_malloc_aligned(1, HALF)) == ENOMEM);
+  ROW("half of all addresses", ERRNO_OF(mi_malloc_aligned(1, hidden(HALF))) == ENOMEM);
   ROW("an offset above the size", gives(mi_malloc_aligned_at(10, 64, 1000)));
   ROW("an offset of SIZE_MAX", gives(mi_malloc_aligned_at(10, 64, SIZE_MAX)));
   ROW("above 64 KiB with an offset", ERRNO_OF(mi_malloc_aligned_at(8, 1 << 17, 8)) == EOVERFLOW);
@@ -125,11 +131,12 @@ static void test_alignments(void) {
   ROW("recalloc_aligned_at overflows",
       ERRNO_OF(mi_recalloc_aligned_at(NULL, HALF, 2, 64, 8)) == ENOMEM);
   ROW("realloc_aligned of NULL", is_at(mi_realloc_aligned(NULL, 10, 256), 256));
-  ROW("realloc_aligned with a wrong alignment", ERRNO_OF(mi_realloc_aligned(NULL, 8, 3)) == EINVAL);
+  ROW("realloc_aligned with a wrong alignment",
+      ERRNO_OF(mi_realloc_aligned(NULL, 8, hidden(3))) == EINVAL);
   ROW("rezalloc_aligned with a wrong alignment",
-      ERRNO_OF(mi_rezalloc_aligned(NULL, 8, 0)) == EINVAL);
+      ERRNO_OF(mi_rezalloc_aligned(NULL, 8, hidden(0))) == EINVAL);
   ROW("aligned_recalloc with a wrong alignment",
-      ERRNO_OF(mi_aligned_recalloc(NULL, 1, 8, 24)) == EINVAL);
+      ERRNO_OF(mi_aligned_recalloc(NULL, 1, 8, hidden(24))) == EINVAL);
   ROW("aligned_offset_recalloc", gives(mi_aligned_offset_recalloc(NULL, 1, 8, 64, 9)));
 }
 
@@ -144,8 +151,8 @@ static void test_posix(void) {
   ROW("posix_memalign too large", mi_posix_memalign(&p, 64, PAST_LIMIT) == ENOMEM);
   ROW("and none of these stores anything", p == &rows);
   ROW("posix_memalign of 0 bytes", mi_posix_memalign(&p, 64, 0) == 0 && is_at(p, 64));
-  ROW("memalign at 0", ERRNO_OF(mi_memalign(0, 8)) == EINVAL);
-  ROW("aligned_alloc at 24", ERRNO_OF(mi_aligned_alloc(24, 8)) == EINVAL);
+  ROW("memalign at 0", ERRNO_OF(mi_memalign(hidden(0), 8)) == EINVAL);
+  ROW("aligned_alloc at 24", ERRNO_OF(mi_aligned_alloc(hidden(24), 8)) == EINVAL);
   ROW("aligned_alloc of no multiple", is_at(mi_aligned_alloc(64, 7), 64));
   ROW("memalign(2, 100)", gives(mi_memalign(2, 100)));
   ROW("valloc(0)", is_at(mi_valloc(0), 4096));
@@ -244,7 +251,7 @@ static void test_heaps(void) {
   ROW("but that is no block", !mi_heap_contains_block(heap, (char*)p + 50));
   ROW("heap_malloc above PTRDIFF_MAX", ERRNO_OF(mi_heap_malloc(heap, PAST_LIMIT)) == ENOMEM);
   ROW("heap_calloc overflows", ERRNO_OF(mi_heap_calloc(NULL, HALF, 2)) == ENOMEM);
-  ROW("heap_malloc_aligned at 24", ERRNO_OF(mi_heap_malloc_aligned(heap, 8, 24)) == EINVAL);
+  ROW("heap_malloc_aligned at 24", ERRNO_OF(mi_heap_malloc_aligned(heap, 8, hidden(24))) == EINVAL);
   ROW("heap_strdup of NULL", mi_heap_strdup(heap, NULL) == NULL);
   ROW("a visitor that stops", !mi_heap_visit_blocks(heap, true, &stop_at_once, &visits) &&
                                   visits == 1);
