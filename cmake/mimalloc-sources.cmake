@@ -81,6 +81,9 @@ set(mi_source_names
   override/cxx.c
   override/elf.c
   override/glibc.c
+  override/windows_code.c
+  override/windows_crt.c
+  override/windows_patch.c
 )
 
 # A source that is not listed is built all the same, but the gates fail until it is.

@@ -99,3 +99,6 @@
 #include "override/cxx.c"
 #include "override/elf.c"
 #include "override/glibc.c"
+#include "override/windows_code.c"
+#include "override/windows_crt.c"
+#include "override/windows_patch.c"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Owns the calls on the life of process and threads, collecting, and the deferred-free function.
+#include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../service/give_back.h"
@@ -63,4 +64,4 @@ void mi_process_done(void) mi_attr_noexcept {
 }
 
 // Windows alone redirects calls when a program is loaded; elsewhere symbols override each other.
-bool mi_is_redirected(void) mi_attr_noexcept { return false; }
+bool mi_is_redirected(void) mi_attr_noexcept { return mx_facts.is_redirected; }

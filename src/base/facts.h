@@ -11,6 +11,7 @@ typedef struct mx_facts_s {
   unsigned va_bits;     // usable bits of an address
   unsigned cpus;        // processors that this process may use
   unsigned numa_nodes;  // at least 1
+  bool is_redirected;   // the calls of a C run-time were turned to us (Windows)
 } mx_facts_t;
 
 extern mx_facts_t mx_facts;

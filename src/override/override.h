@@ -14,6 +14,14 @@
 #define MX_OVERRIDE_ELF 0
 #endif
 
+// The DLL redirects the calls of programs that know nothing of it.
+#if defined(_WIN32) && defined(MI_WIN_REDIRECT) && defined(MI_SHARED_LIB_EXPORT) && \
+    (defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86))
+#define MX_OVERRIDE_WINDOWS 1
+#else
+#define MX_OVERRIDE_WINDOWS 0
+#endif
+
 #define MX_EXPORT MX_EXTERN_C __attribute__((visibility("default")))
 
 // glibc's headers declare these functions as never throwing; others say nothing.
