@@ -16,8 +16,8 @@
 
 MX_BEGIN_DECLS
 // Copies whole instructions from `from`, at least MX_CODE_PATCH bytes of them, to `out`, changed so
-// that they run at address `to`, and behind them a jump to what follows. Answers how many
-// bytes were taken from `from`; 0 when something there is unfamiliar or cannot be reached from `to`.
+// that they run at address `to`, and behind them a jump to what follows. Answers how many bytes
+// were taken; 0 when something there is unfamiliar or cannot be reached from `to`.
 size_t mx_code_move(const uint8_t* from, uintptr_t from_address, uint8_t* out, uintptr_t to);
 // Writes a jump that is to run at `at`; false when the target is too far away.
 bool mx_code_jump(uint8_t* out, uintptr_t at, uintptr_t target);
