@@ -285,7 +285,9 @@ void mx_thread_collect(bool force) {
   if (first == NULL) return;
   absorb_stale(first);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
-    mx_lock_acquire(&theap->guard);
+    // Held, its heap is being destroyed, or this thread collects: an error was reported meanwhile,
+    // and the program's handler collects.
+    if (!mx_lock_try(&theap->guard)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
     mx_lock_release(&theap->guard);
   }
