@@ -4,6 +4,7 @@
 #
 #   test.sh JOBS CMAKE_ARGUMENTS PRESET...
 #
+# tsan, asan and ubsan build and run a bounded selection only, of programs with many threads.
 # A failure does not keep the other builds from being tested. Ends with the closing lines of each
 # ctest; the whole output of each is in out/PRESET/test.log.
 set -u
@@ -13,6 +14,19 @@ shift 2
 cd "$(dirname "$0")/.." || exit 1
 failed=0
 closing=""
+
+sanitized="api-heap-threads stress-wander stress-onepage stress-pipes stress-heaps stress-subprocs
+           stress-reenter"
+
+# Whether there is a clang whose thread sanitizer can be linked.
+has_tsan() {
+  mkdir -p out/tsan
+  echo "int main(void) { return 0; }" >out/tsan/probe.c
+  for clang in clang-19 clang-18 clang-17 clang-16 clang; do
+    "$clang" -fsanitize=thread -o out/tsan/probe out/tsan/probe.c >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
 
 # Shows a log as it grows into a file; the status is that of the command.
 logged() {
@@ -25,17 +39,37 @@ logged() {
 for preset; do
   out=out/$preset
   mkdir -p "$out"
+  if [ "$preset" = tsan ] && ! has_tsan; then
+    closing="$closing
+== tsan: left out, there is no clang with a thread sanitizer (packages clang-19, libclang-rt-19-dev)"
+    continue
+  fi
+  targets=""
+  selection=""
   echo "== $preset: building"
   case $preset in
     # The real programs run on the libraries that are meant for them: release and secure.
     debug) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TEST_REAL=no" ;;
     secure) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE=ON" ;;
+    tsan) type="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_TOOLCHAIN_FILE=cmake/clang.cmake -DMI_DEBUG_TSAN=ON -DMI_OVERRIDE=OFF" ;;
+    asan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_OVERRIDE=OFF" ;;
+    ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_DEBUG_UBSAN=ON" ;;
     *) type="-DCMAKE_BUILD_TYPE=Release" ;;
+  esac
+  case $preset in
+    *san)
+      targets="--target"
+      for name in $sanitized; do
+        targets="$targets mimalloc-$name"
+        selection="$selection|$name"
+      done
+      selection="-R ^(${selection#|})\$"
+      ;;
   esac
   # Not by --preset, which CMake knows only from 3.21 on.
   # shellcheck disable=SC2086  # lists of words
   if ! cmake -S . -B "$out" $arguments $type >"$out/build.log" 2>&1 ||
-     ! cmake --build "$out" --parallel "$jobs" >>"$out/build.log" 2>&1; then
+     ! cmake --build "$out" --parallel "$jobs" $targets >>"$out/build.log" 2>&1; then
     echo "== $preset: the build failed"
     grep -E -B2 -A8 "error|undefined reference|CMake Error" "$out/build.log" | head -n 60
     closing="$closing
@@ -44,7 +78,7 @@ for preset; do
     continue
   fi
   echo "== $preset: testing"
-  if ! (cd "$out" && logged test.log ctest --output-on-failure -j "$jobs"); then failed=1; fi
+  if ! (cd "$out" && logged test.log ctest --output-on-failure -j "$jobs" $selection); then failed=1; fi
   closing="$closing
 == $preset
 $(sed -n '/% tests passed/,$p' "$out/test.log")"
