@@ -178,8 +178,10 @@ static bool is_of_this_thread(const mx_theap_t* theap) {
   return theap->first == mx_tls_theap->first;
 }
 
+// The background thread has no theap, but may have been purging.
 static bool has_vanished_threads(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    if (mx_load_relaxed(&s->arenas.purging) != 0) return true;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
       for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->next_in_heap) {
         if (!is_of_this_thread(theap)) return true;

@@ -151,7 +151,28 @@ static void try_state(mx_page_t* page, size_t i) {
   failures += (status != 0);
 }
 
+// The only other thread purges, and has no theap: what it claimed is free in the child.
+static void purger_vanishes(void) {
+  mi_free(mi_malloc(SIZE));
+  mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  mx_arena_t* const arena = mx_arena_at(arenas, 0);
+  const size_t i = mx_bits_find_run(arena->free, NULL, arena->slices, 3, 0, 1, 0);
+  EXPECT(i != SIZE_MAX && mx_bits_try_claim(arena->free, i, 3));
+  mx_store_relaxed(&arenas->purging, 1);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    EXPECT(mx_load_relaxed(&arenas->purging) == 0);
+    EXPECT(mx_bits_count(arena->free, i, 3) == 3);
+    _exit(failures != 0);
+  }
+  mx_store_relaxed(&arenas->purging, 0);
+  mx_bits_set(arena->free, i, 3);
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 int main(void) {
+  purger_vanishes();
   pthread_t thread;
   sem_init(&ready, 0, 0);
   sem_init(&leave, 0, 0);
