@@ -12,6 +12,8 @@
 #define DIRTY_FIRST_MAX 64
 #define DIRTY_START_TRIES 16
 
+#define PURGE_WAIT_MSECS 1000  // for slices that somebody purges
+
 static uint8_t* slice_start(const mx_arena_t* arena, size_t index) {
   return arena->start + index * MX_SLICE_SIZE;
 }
@@ -153,6 +155,22 @@ static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t
          (r->numa_node >= 0 && claim_any(arenas, r, false, NODE_IGNORED, out));
 }
 
+// Free slices that are being purged are the purger's for that moment. Where no other arena can be had
+// that is worth waiting for, but not without end: a commit function may allocate itself.
+static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_request_t* r,
+                                        mx_slices_t* out) {
+  const uint64_t begin = mx_os_clock_msecs();
+  for (;;) {
+    const int64_t seen = mx_load_relaxed(&mx_process_counters.arena_purges);
+    const bool was_purging = (mx_load_acquire(&arenas->purging) != 0);
+    if (claim(arenas, r, out)) return true;
+    const bool missed_none = (mx_load_acquire(&arenas->purging) == 0 && !was_purging &&
+                              mx_load_relaxed(&mx_process_counters.arena_purges) == seen);
+    if (missed_none || mx_os_clock_msecs() - begin > PURGE_WAIT_MSECS) return false;
+    mx_os_yield();
+  }
+}
+
 // From an arena of the very node, which is made if need be.
 static bool claim_on_node(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
   if (r->numa_node < 0 || r->arena != NULL) return false;
@@ -170,7 +188,9 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
   for (unsigned tries = 0; tries < 4; tries++) {
     const size_t seen = mx_load_acquire(&arenas->count);
     if (claim(arenas, r, out)) return true;
-    if (r->arena != NULL || mx_option(disallow_os_alloc) != 0) return false;
+    if (r->arena != NULL || mx_option(disallow_os_alloc) != 0) {
+      return claim_patiently(arenas, r, out);
+    }
     // Another thread may have brought an arena while this one searched.
     if (mx_load_acquire(&arenas->count) != seen) continue;
     const size_t align_room = (r->align > 1 ? r->align : 0);
@@ -180,7 +200,7 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
       continue;
     }
     if (mx_arena_reserve(arenas, r->count + align_room, -1) == NULL) {
-      return claim(arenas, r, out);
+      return claim_patiently(arenas, r, out);
     }
   }
   return false;
