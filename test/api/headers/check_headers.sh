@@ -78,8 +78,8 @@ knows_standard() {
   echo 'int main(void);' | "$1" "-std=$2" -x "$3" -fsyntax-only - >/dev/null 2>&1
 }
 
-# All standards of a language with one compiler: compiler, language, standards, files. The
-# operators are the same in both generations.
+# All standards of a language with one compiler: compiler, language, standards, files; and the
+# standards and files of the older generation, which has the same redirections and operators.
 matrix() {
   if ! command -v "$1" >/dev/null 2>&1; then
     skip "$1 (not installed)"
@@ -90,10 +90,10 @@ matrix() {
       skip "$1 -std=$std (unknown to this compiler)"
       continue
     fi
-    for file in $4; do
-      echo "$1 $std $2 3 $file" >>"$temp/jobs"
-      [ "$file" = use_new_delete.cpp ] || echo "$1 $std $2 2 $file" >>"$temp/jobs"
-    done
+    for file in $4; do echo "$1 $std $2 3 $file" >>"$temp/jobs"; done
+    case " $5 " in
+      *" $std "*) for file in $6; do echo "$1 $std $2 2 $file" >>"$temp/jobs"; done ;;
+    esac
   done
 }
 
@@ -149,11 +149,12 @@ check_all() {
   check_macros
   : >"$temp/jobs"
   for cc in $CCS; do
-    matrix "$cc" c "c99 c11 c17 c2x" "use_all.c use_override.c"
+    matrix "$cc" c "c99 c11 c17 c2x" "use_all.c use_override.c" \
+      "c99 c11 c17 c2x" "use_all.c use_override.c"
   done
   for cxx in $CXXS; do
     matrix "$cxx" c++ "c++98 c++11 c++14 c++17 c++20 c++23" \
-      "use_all.cpp use_override.c use_new_delete.cpp"
+      "use_all.cpp use_override.c use_new_delete.cpp" "c++98 c++11 c++23" use_all.cpp
   done
   xargs -P "${JOBS:-$(nproc 2>/dev/null || echo 2)}" -L 1 sh "$0" --job <"$temp/jobs"
   for cc in $CCS; do check_redirected "$cc" c; done

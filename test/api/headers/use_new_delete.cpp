@@ -3,8 +3,6 @@
 #include <mimalloc-new-delete.h>
 
 #include <new>
-#include <string>
-#include <vector>
 
 namespace {
 
@@ -50,8 +48,8 @@ int main(int argc, char** argv) {
   if (argc > 1000 && argv) {
     use_plain();
     use_aligned();
-    std::vector<std::string> words(3, "a text too long to be kept inside the string");
-    delete new int(static_cast<int>(words.size()));
+    delete new int(argc);
+    delete[] new int[3];
   }
   return (mi_version() > 0 ? 0 : 1);
 }
