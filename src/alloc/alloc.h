@@ -18,6 +18,8 @@ void mx_alloc_relieve(mx_theap_t* theap);
 void* mx_alloc_failed(size_t size);
 void mx_free_slow(void* p);
 void mx_free_emptied(void* p);
+// In hardened builds: a block of a page of this thread that is more than the simple case.
+void mx_free_with_care(void* p);
 
 // Zeroed memory, over the whole usable size.
 void* mx_zalloc_in(mx_theap_t* theap, size_t size);

@@ -11,22 +11,34 @@
 #include "alloc.h"
 #include "harden.h"
 
-// Pops a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
+// Takes a block of a page for `size` bytes; NULL when it has none that may be given out.
+mx_inline mx_block_t* mx_take(mx_page_t* page, size_t size, bool is_small) {
+  if (MX_HARDEN && !MX_HARDEN_SLOWLY) return mx_harden_take(page, size, is_small);
+  mx_block_t* const block = mx_page_pop(page);
+  if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
+  return block;
+}
+
+// Takes a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
 // finds bin 0, which never has a page.
 mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) {
     return mx_alloc_medium(size, theap);
   }
   mx_page_t* const page = theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
-  mx_block_t* const block = mx_page_pop(page);
+  mx_block_t* const block = mx_take(page, size, true);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
   return block;
 }
 
-// Clears 16 to 64 bytes, a multiple of 16, with stores that may overlap.
+// Clears 16 to 64 bytes, a multiple of 16, but for the canary, with stores that may overlap.
 mx_inline void mx_clear_small(uint8_t* p, size_t size) {
   static const struct { uint64_t a, b; } zero = {0, 0};
+  if (MX_PADDING) {
+    size -= 16;
+    memcpy(p + size, &zero, 8);
+    if (size == 0) return;
+  }
   memcpy(p, &zero, 16);
   memcpy(p + size - 16, &zero, 16);
   if (size > 32) {
@@ -44,9 +56,9 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->current[rounded / MX_ALIGN];
-  mx_block_t* const block = mx_page_pop(page);
+  mx_block_t* const block = mx_take(page, total, true);
   if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
-  if (MX_HARDEN) mx_harden_alloc(page, block, total, true, false);
+  if (MX_HARDEN_SLOWLY) memset(block, 0, total);
   else mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
   return block;
 }
@@ -61,7 +73,10 @@ mx_inline void mx_free(void* p) {
     mx_free_slow(p);
     return;
   }
-  if (MX_HARDEN && !mx_harden_free(page, p)) return;
+  if (MX_HARDEN) {
+    if (mx_unlikely(!mx_harden_put(page, p))) mx_free_with_care(p);
+    return;
+  }
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 

@@ -36,10 +36,15 @@ static void end_shift(mx_page_t* page) {
 
 static void free_local(mx_page_t* page, void* p) {
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
-  if (MX_HARDEN && !mx_harden_free(page, p)) return;
-  const bool emptied = mx_page_push(page, (mx_block_t*)p);
+  const bool emptied =
+      (MX_HARDEN ? mx_harden_free(page, p) : mx_page_push(page, (mx_block_t*)p));
   if (mx_load_relaxed(&page->shifted) != 0) end_shift(page);
   if (emptied) mx_theap_page_emptied(page->theap, page);
+}
+
+mx_noinline void mx_free_with_care(void* p) {
+  mx_page_t* const page = mx_pagemap_get(p);
+  if (mx_harden_free(page, p)) mx_theap_page_emptied(page->theap, page);
 }
 
 mx_noinline void mx_free_slow(void* p) {
@@ -76,8 +81,8 @@ void* mx_block_of(const void* p) {
   if (block == NULL) return NULL;
   // The page of a freed huge block may be kept.
   if (mx_page_is_huge(page)) return mx_load_relaxed(&page->owner) != 0 ? block : NULL;
-  if (!MX_LIVE_BITS || mx_page_is_zeroblock(page)) return block;
-  return mx_live_test(page, block) ? block : NULL;
+  if (!MX_KNOWS_LIVE || mx_page_is_zeroblock(page)) return block;
+  return mx_page_has_live(page, block) ? block : NULL;
 }
 
 size_t mx_usable_size(const void* p) {

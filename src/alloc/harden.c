@@ -3,11 +3,8 @@
 // what is checked.
 #include "harden.h"
 
-#include <string.h>
-
 #include "../base/hooks.h"
 #include "../base/options.h"
-#include "../page/delay.h"
 #include "alloc.h"
 #include "guarded.h"
 
@@ -15,72 +12,28 @@
 #define EFAULT_ 14
 #define EINVAL_ 22
 
-// ---- the slack behind a block ------------------------------------------------------------------
-
-// Debug builds fill and verify all of the slack, and name the first byte that was hit. Others look
-// at the first 8 bytes, which every overflow that begins at the end passes, and behind medium
-// blocks at 32 more; without a branch on the slack, which no processor could predict.
-#define SLACK_MORE 40
-
-// The byte behind the user's last one is 0; the others differ from it.
-static const uint64_t slack_word = 0xDEDEDEDEDEDEDE00u;
-static const uint64_t slack_rest = 0xDEDEDEDEDEDEDEDEu;
-// Which bits of a word count when that many bytes of it are slack.
-static const uint64_t slack_mask[9] = {
-    0,           0xFF,         0xFFFF,         0xFFFFFF,        0xFFFFFFFF,
-    0xFFFFFFFFFF, 0xFFFFFFFFFFFF, 0xFFFFFFFFFFFFFF, ~(uint64_t)0};
-
-mx_inline uint64_t load64(const void* p) {
-  uint64_t word;
-  memcpy(&word, p, 8);
-  return word;
-}
-
-// A short slack shares its word with the canary, which must stay as it is at every moment: another
-// thread may be freeing the block behind this one.
-mx_inline void fill_slack(uint8_t* end, size_t slack, bool medium) {
-  if (MX_DEBUG > 0) {
-    memset(end, MX_FILL_SLACK, slack);
-    if (slack > 0) end[0] = 0;
-    return;
-  }
-  const uint64_t mask = slack_mask[mx_min(slack, 8)];
-  const uint64_t word = (load64(end) & ~mask) | (slack_word & mask);
-  memcpy(end, &word, 8);
-  if (mx_likely(!medium) || slack < SLACK_MORE) return;
-  for (size_t i = 8; i < SLACK_MORE; i += 8) memcpy(end + i, &slack_rest, 8);
-}
-
 // How many bytes of the slack are as they were.
-static mx_noinline size_t count_intact(const uint8_t* end, size_t slack) {
-  if (slack == 0 || end[0] != 0) return 0;
-  size_t i = 1;
+static size_t count_intact(const uint8_t* end, size_t slack) {
+  size_t i = 0;
   while (i < slack && end[i] == MX_FILL_SLACK) i++;
   return i;
 }
 
-mx_inline bool slack_is_intact(const uint8_t* end, size_t slack, bool medium) {
-  if (MX_DEBUG > 0) return count_intact(end, slack) == slack;
-  if (mx_unlikely(((load64(end) ^ slack_word) & slack_mask[mx_min(slack, 8)]) != 0)) return false;
-  if (mx_likely(!medium) || slack < SLACK_MORE) return true;
-  uint64_t wrong = 0;
-  for (size_t i = 8; i < SLACK_MORE; i += 8) wrong |= load64(end + i) ^ slack_rest;
-  return wrong == 0;
+// How many of those are filled at all.
+static size_t filled_slack(const mx_page_t* page, size_t slack) {
+  if (MX_DEBUG > 0) return slack;
+  if (page->block_size <= MX_SMALL_MAX || slack < 8) return 0;
+  return slack < MX_SLACK_CHECKED ? 8 : MX_SLACK_CHECKED;
 }
 
-mx_inline void set_size(const mx_page_t* page, void* block, size_t size) {
-  const size_t slack = page->block_size - MX_PAD - size;
-  fill_slack((uint8_t*)block + size, slack, page->block_size > MX_SMALL_MAX);
-  mx_pad_set(page, block, slack);
-}
+static size_t most_of(const mx_page_t* page) { return page->block_size - MX_PAD; }
 
 static size_t size_of(const mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return page->block_size;
-  mx_track_pause();
-  const size_t slack = mx_pad_slack(page->key, mx_load_relaxed(mx_pad_of(page, block)));
-  mx_track_resume();
-  const size_t most = page->block_size - MX_PAD;
-  return slack > most ? 0 : most - slack;
+  const bool is_huge = mx_page_is_huge(page);
+  const uint64_t state = (is_huge ? mx_pad_state_huge(page) : mx_pad_state(page, block));
+  if (state >= MX_PAD_FREE || state > most_of(page)) return 0;
+  return is_huge ? most_of(page) - (size_t)state : (size_t)state;
 }
 
 // ---- reports -----------------------------------------------------------------------------------
@@ -90,36 +43,58 @@ static void report_free(const char* function, const mx_page_t* page, const void*
     mx_error(EINVAL_, "%s: invalid (unaligned) pointer: %p\n", function, p);
   } else if (!mx_page_could_be_block(page, p)) {
     mx_error(EINVAL_, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
-             page->block_size - MX_PAD);
+             most_of(page));
   } else {
     mx_error(EAGAIN_, "%s: double free detected of block %p with size %zu\n", function, p,
-             page->block_size - MX_PAD);
+             most_of(page));
   }
 }
 
-// The canary of a block, or the slack in front of it, is not what it was.
-static mx_noinline void report_overflow(const mx_page_t* page, const void* block) {
-  const size_t size = mx_pad_is_valid(page, block) ? size_of(page, block) : 0;
-  const size_t most = page->block_size - MX_PAD;
-  if (size == 0) {
-    mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n",
-             block, most, most);
-    return;
-  }
-  const size_t good = count_intact((const uint8_t*)block + size, most - size);
+// The canary behind a block, or the slack in front of it, is not what it was.
+static void report_overflow(const mx_page_t* page, const void* block) {
+  const size_t known = size_of(page, block);
+  const size_t size = (known == 0 ? most_of(page) : known);
+  const size_t filled = filled_slack(page, most_of(page) - size);
+  const size_t good = count_intact((const uint8_t*)block + size, filled);
   mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
-           size, size + good);
+           size, size + (good < filled || filled == 0 ? good : most_of(page) - size));
 }
 
-static mx_noinline void report_underflow(const mx_page_t* page, const void* block) {
-  mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write before its start, or "
-           "past the end of the block in front\n", block, size_of(page, block));
+static void report_underflow(const mx_page_t* page, const void* block) {
+  mx_error(EFAULT_, "buffer underflow of heap block %p (size at most %zu): write before its start, "
+           "or past the end of the block in front\n", block, most_of(page));
 }
 
-static mx_noinline void report_used_after_free(const mx_page_t* page, const void* block,
-                                               size_t at) {
+static void report_used_after_free(const mx_page_t* page, const void* block, size_t at) {
   mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n", block,
-           page->block_size - MX_PAD, at);
+           most_of(page), at);
+}
+
+// A block on the free list is not as free left it.
+static void report_spoiled(const mx_page_t* page, const void* block) {
+  if (MX_PADDING && mx_pad_state(page, block) > MX_PAD_GONE) {
+    report_underflow(page, block);
+  } else {
+    mx_error(EFAULT_, "corrupted free list: block %p of size %zu is in use\n", block,
+             most_of(page));
+  }
+}
+
+// Whether a block of this thread's may be freed that does not look like a live one.
+static bool is_just_damaged(mx_page_t* page, void* block) {
+  const bool could_be = mx_page_could_be_block(page, block);
+  const bool is_live = (could_be && mx_page_has_live(page, block));
+  if (is_live && mx_page_is_block(page, block)) {
+    report_underflow(page, block);
+    mx_pad_set(page, block, most_of(page));
+    return true;
+  }
+  if (could_be && !mx_page_is_block(page, block)) {
+    mx_error(EINVAL_, "free: invalid pointer: %p\n", block);
+  } else {
+    report_free("free", page, block);
+  }
+  return false;
 }
 
 // ---- allocating --------------------------------------------------------------------------------
@@ -129,7 +104,7 @@ static mx_atomic(uint8_t) was_cleared;
 
 static void check_fill(const mx_page_t* page, const void* block) {
   const uint8_t* const p = (const uint8_t*)block;
-  const size_t first = sizeof(mx_block_t), end = page->block_size - MX_PAD;
+  const size_t first = sizeof(mx_block_t), end = most_of(page);
   const bool cleared = (first < end && p[first] == 0 && mx_load_relaxed(&was_cleared) != 0);
   const uint8_t fill = (cleared ? 0 : MX_FILL_FREED);
   for (size_t i = first; i < end; i++) {
@@ -140,23 +115,12 @@ static void check_fill(const mx_page_t* page, const void* block) {
 }
 
 static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
-  if (MX_LIVE_BITS) {
-    mx_live_t* const words = mx_live_words(page, block);
-    const uint64_t bit = mx_live_bit(block), live = mx_load_relaxed(&words->live);
-    if (mx_unlikely((live & bit) != 0)) {
-      mx_error(EFAULT_, "corrupted free list: block %p of size %zu is in use\n", block,
-               page->block_size - MX_PAD);
-    }
-    mx_store_relaxed(&words->live, live | bit);
-  }
-  if (MX_PADDING) {
-    if (mx_unlikely(!mx_pad_is_valid(page, block))) {
-      report_used_after_free(page, block, page->block_size - MX_PAD);
-    }
-  }
+  if (MX_LIVE_BITS && !mx_live_begin(page, block)) report_spoiled(page, block);
+  else if (MX_PADDING && mx_pad_state(page, block) != MX_PAD_FREE) report_spoiled(page, block);
   if (MX_DEBUG_FILL) check_fill(page, block);
-  if (MX_PADDING) set_size(page, block, size);
-  if (zero) memset(block, 0, is_zero ? mx_min(sizeof(mx_block_t), size) : size);
+  if (MX_PADDING) mx_harden_set_size(page, block, size);
+  const size_t whole = (MX_PADDING ? size : page->block_size);
+  if (zero) memset(block, 0, is_zero ? mx_min(sizeof(mx_block_t), whole) : whole);
   else if (MX_DEBUG_FILL) memset(block, MX_FILL_FRESH, size);
 }
 
@@ -170,8 +134,10 @@ void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool 
 void mx_harden_alloc_huge(void* block, size_t size) {
   if (block == NULL || !MX_PADDING) return;
   mx_page_t* const page = mx_pagemap_get(block);
+  const size_t slack = most_of(page) - size;
   mx_track_pause();
-  set_size(page, block, size);
+  mx_slack_fill((uint8_t*)block + size, slack);
+  mx_pad_set_huge(page, slack);
   mx_track_resume();
   mx_track_no_access(block, page->block_size);
   mx_track_alloc(block, size, true);
@@ -179,66 +145,77 @@ void mx_harden_alloc_huge(void* block, size_t size) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-mx_inline bool check_padding(const mx_page_t* page, void* block) {
-  const uint64_t key = page->key;
-  const uint64_t pad = mx_load_relaxed(mx_pad_of(page, block));
-  const size_t slack = mx_pad_slack(key, pad);
-  if (mx_unlikely(pad != mx_pad_make(key, block, slack) || slack > page->block_size - MX_PAD)) {
-    report_overflow(page, block);
-    mx_pad_set(page, block, 0);
-    return true;
+static void check_slack(const mx_page_t* page, const void* block) {
+  const size_t slack = most_of(page) - size_of(page, block);
+  const size_t filled = filled_slack(page, slack);
+  const uint8_t* const end = (const uint8_t*)block + most_of(page) - slack;
+  uint64_t wrong = 0;
+  if (MX_DEBUG > 0) {
+    wrong = (count_intact(end, filled) < filled);
+  } else {
+    for (size_t i = 0; i < filled; i += 8) {
+      uint64_t word;
+      memcpy(&word, end + i, 8);
+      wrong |= word ^ MX_SLACK_WORD;
+    }
   }
-  const uint8_t* const end = (const uint8_t*)block + page->block_size - MX_PAD - slack;
-  if (mx_unlikely(!slack_is_intact(end, slack, page->block_size > MX_SMALL_MAX))) {
-    report_overflow(page, block);
-  }
-  return true;
+  if (mx_unlikely(wrong != 0)) report_overflow(page, block);
 }
 
-// What lies in front of a block: the canary of the block before it, or of the page's fence.
-mx_inline void check_front(const mx_page_t* page, const void* block) {
-  if ((uintptr_t)block % MX_SLICE_SIZE == 0 && block == page->start) return;
-  const uint8_t* const before = (const uint8_t*)block - page->block_size;
-  if (mx_likely(mx_pad_is_valid(page, before))) return;
-  report_underflow(page, block);
-  mx_pad_set(page, before, 0);
+// What lies behind a live block with a good canary: its slack, the canary of the next one.
+static void check_behind(const mx_page_t* page, const void* block) {
+  check_slack(page, block);
+  if (!MX_CHECK_END) return;
+  const void* const next = (const uint8_t*)block + page->block_size;
+  if (mx_likely(mx_pad_state(page, next) <= MX_PAD_GONE)) return;
+  report_overflow(page, block);
+  mx_pad_set(page, next, most_of(page));
 }
 
 mx_inline void clear_freed(const mx_page_t* page, void* block) {
   const bool zero = (mx_option(zero_on_free) != 0);
   if (!zero && !MX_DEBUG_FILL) return;
   if (zero && MX_DEBUG_FILL) mx_store_relaxed(&was_cleared, (uint8_t)1);
-  memset(block, zero ? 0 : MX_FILL_FREED, page->block_size - MX_PAD);
+  memset(block, zero ? 0 : MX_FILL_FREED, most_of(page));
 }
 
 static bool free_checked(mx_page_t* page, void* block) {
-  if (MX_LIVE_BITS) {
-    if (mx_unlikely(!mx_live_test(page, block))) {
-      report_free("free", page, block);
-      return false;
-    }
+  const bool is_live = (!MX_LIVE_BITS || mx_live_test(page, block)) &&
+                       (!MX_PADDING || mx_pad_state(page, block) < MX_PAD_FREE);
+  if (mx_unlikely(!is_live) && !is_just_damaged(page, block)) return false;
+  if (MX_PADDING) {
+    check_behind(page, block);
+    mx_pad_set(page, block, MX_PAD_FREE);
   }
-  if (MX_PADDING) check_padding(page, block);
-  if (MX_CHECK_NEIGHBOUR) check_front(page, block);
   clear_freed(page, block);
-  if (MX_LIVE_BITS) {
-    mx_live_t* const words = mx_live_words(page, block);
-    mx_store_relaxed(&words->live, mx_load_relaxed(&words->live) & ~mx_live_bit(block));
-  }
-  if (!MX_QUARANTINE) return true;
-  if (mx_page_delay(page, (mx_block_t*)block)) {
-    mx_page_collect(page);
-    mx_theap_page_emptied(page->theap, page);
-  }
-  return false;
+  if (MX_LIVE_BITS) mx_live_end(page, block);
+  return true;
 }
 
-bool mx_harden_free(mx_page_t* page, void* block) {
-  mx_track_free(block);
+bool mx_harden_free(mx_page_t* page, void* p) {
+  mx_track_free(p);
   mx_track_pause();
-  const bool may = free_checked(page, block);
+  const bool may = free_checked(page, p);
   mx_track_resume();
-  return may;
+  if (!may) return false;
+  mx_block_t* block = (mx_block_t*)p;
+  if (MX_QUARANTINE) block = mx_page_delay(page, block);
+  return block != NULL ? mx_page_push(page, block) : --page->used == 0;
+}
+
+// Makes the canary of a live block that of one which another thread freed; false when it was freed
+// before.
+static bool make_gone(mx_page_t* page, void* block) {
+  const uint64_t key = mx_place_key(page, block);
+  mx_atomic(uint64_t)* const pad = mx_pad_of(block);
+  uint64_t old = mx_load_relaxed(pad);
+  for (;;) {
+    const uint64_t state = mx_pad_state_of(key, old);
+    if (state == MX_PAD_FREE || state == MX_PAD_GONE) break;
+    if (mx_cas_weak_acq_rel(pad, &old, mx_pad_make(key, MX_PAD_GONE))) return true;
+  }
+  report_free("free", page, block);
+  return false;
 }
 
 static bool free_remote_checked(mx_page_t* page, void* block) {
@@ -250,40 +227,45 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
       return false;
     }
   }
-  if (MX_PADDING) check_padding(page, block);
-  if (MX_CHECK_NEIGHBOUR) check_front(page, block);
-  clear_freed(page, block);
-  return true;
+  if (!MX_PADDING) return true;
+  const uint64_t state = mx_pad_state(page, block);
+  if (mx_unlikely(state > MX_PAD_GONE)) {
+    report_underflow(page, block);
+    mx_pad_set(page, block, most_of(page));
+  }
+  if (state < MX_PAD_FREE) check_behind(page, block);
+  return make_gone(page, block);
 }
 
 bool mx_harden_free_remote(mx_page_t* page, void* block) {
   mx_track_free(block);
   mx_track_pause();
   const bool may = free_remote_checked(page, block);
+  if (may) clear_freed(page, block);
   mx_track_resume();
   return may;
 }
 
-static bool free_huge_checked(mx_page_t* page, void* block) {
-  // A block that is freed already is told of by who takes its mark.
-  if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) == 0) return true;
-  if (mx_page_is_guarded(page)) return true;
-  return !MX_PADDING || check_padding(page, block);
+void mx_harden_check_huge(mx_page_t* page, void* block) {
+  if (!MX_PADDING || mx_page_is_guarded(page)) return;
+  if (mx_pad_state_huge(page) < MX_PAD_FREE) check_slack(page, block);
+  else report_overflow(page, block);
 }
 
 bool mx_harden_free_huge(mx_page_t* page, void* block) {
   mx_track_free(block);
   mx_track_pause();
-  const bool may = free_huge_checked(page, block);
+  // A block that is freed already is told of by who takes its mark.
+  if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0) mx_harden_check_huge(page, block);
   mx_track_resume();
   mx_track_access(block, page->block_size);
-  return may;
+  return true;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
 
 size_t mx_harden_usable(const mx_page_t* page, const void* block) {
-  if (MX_LIVE_BITS && !mx_page_is_huge(page) && !mx_live_test(page, block)) return 0;
+  if (!mx_page_is_huge(page) && !mx_page_has_live(page, block)) return 0;
   return size_of(page, block);
 }
 
@@ -291,12 +273,26 @@ void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_is_guarded(page)) return;
-  if (page->block_size - MX_PAD - size > MX_PAD_SLACK_MAX) return;
+  if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);
-  set_size(page, block, size);
+  mx_harden_set_size(page, block, size);
   mx_track_resume();
   if (MX_TRACK && size < old) mx_track_no_access((uint8_t*)block + size, old - size);
+}
+
+bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
+  if (!MX_PADDING || MX_HARDEN_SLOWLY) return false;
+  if (mx_page_is_huge(page) || mx_page_is_zeroblock(page)) return false;
+  const size_t most = most_of(page);
+  if (size == 0 || size > most || size < most / 2) return false;
+  if (!mx_page_could_be_block(page, block)) return false;
+  if (mx_unlikely(mx_pad_state(page, block) >= MX_PAD_FREE)) return false;
+  const size_t old = size_of(page, block);
+  check_behind(page, block);
+  if (zero && size > old) memset((uint8_t*)block + old, 0, size - old);
+  mx_harden_set_size(page, block, size);
+  return true;
 }
 
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align) {
@@ -308,7 +304,8 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
     mx_error(EINVAL_, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
     return false;
   }
-  if (mx_page_is_huge(page) ? block != page->start : !mx_live_test(page, block)) return true;
+  if (!mx_page_could_be_block(page, block)) return true;
+  if (!mx_page_is_huge(page) && !mx_page_has_live(page, block)) return true;
   const size_t has = size_of(page, block);
   if (size == SIZE_MAX || size == has) return true;
   mx_error(EINVAL_, "%s: block %p has size %zu, not %zu\n", function, block, has, size);

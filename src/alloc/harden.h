@@ -2,18 +2,27 @@
 // Owns the checks that hardened builds (debug, secure, padding, checked free) add to the paths of
 // malloc and free. In a release build every condition here is a constant, and costs nothing.
 //
-// The verbs: `alloc` follows the taking of a block off its page's list, `free` comes before a block
-// goes back to any list and answers whether it may. What they find wrong is reported with the
-// function, the pointer and the size, and then ends the process or is ignored as the option
-// abort_on_error says.
+// The verbs: `alloc` follows the taking of a block off its page's list, `free` puts one back or
+// where it waits. What they find wrong is reported with the function, the pointer and the size, and
+// then ends the process or is ignored as the option abort_on_error says.
+//
+// `take` and `put` are the same for the common case of a secure build, inlined. They change nothing
+// before all is verified; what is not as it should be is left to alloc and free, which look again.
 #ifndef MX_ALLOC_HARDEN_H
 #define MX_ALLOC_HARDEN_H
 
+#include <string.h>
+
+#include "../base/options.h"
 #include "../heap/heap.h"
-#include "../page/freelist.h"
-#include "../page/padding.h"
+#include "../os/thread.h"
+#include "../page/delay.h"
+#include "../page/state.h"
 
 #define MX_HARDEN (MX_LIVE_BITS || MX_PADDING || MX_QUARANTINE || MX_DEBUG_FILL || MX_TRACK)
+
+// These fill and verify every byte, or tell a memory tool: one more call does not matter.
+#define MX_HARDEN_SLOWLY (MX_DEBUG > 0 || MX_TRACK)
 
 // With zero blocks, requests of 0 bytes leave the fast path: sizes are compared less one.
 #define MX_SIZE_MIN ((size_t)(MX_ZERO_BLOCKS ? 1 : 0))
@@ -24,10 +33,9 @@ MX_BEGIN_DECLS
 void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero);
 // As alloc, for the block of a huge page.
 void mx_harden_alloc_huge(void* block, size_t size);
-// Whether the page's owner may push a block: false when it may not, or (quarantine) was put where
-// it waits.
+// Frees a block of a page of this thread, or says why not. True when the page has become empty.
 bool mx_harden_free(mx_page_t* page, void* block);
-// Whether another thread may push a block; from then on the bits say that it is freed.
+// Whether another thread may push a block; from then on it counts as freed.
 bool mx_harden_free_remote(mx_page_t* page, void* block);
 // Whether a huge block may be freed.
 bool mx_harden_free_huge(mx_page_t* page, void* block);
@@ -35,6 +43,11 @@ bool mx_harden_free_huge(mx_page_t* page, void* block);
 size_t mx_harden_usable(const mx_page_t* page, const void* block);
 // Sets the user's size of a live block, at most what it is: for blocks that alignment made larger.
 void mx_harden_shrink(void* block, size_t size);
+// Makes a live block, which is verified, one of `size` bytes, where it has room for them and they
+// are at least half of it; with `zero` new ones read as zero. False: it stays as it is.
+bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero);
+// Verifies a live huge block that will be resized.
+void mx_harden_check_huge(mx_page_t* page, void* block);
 // Whether `block` was allocated with this size and alignment, as a sized or aligned free says
 // (SIZE_MAX, 0: not said); reports when not. For the API's frees and deletes.
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align);
@@ -52,6 +65,103 @@ mx_inline bool mx_page_is_zeroblock(const mx_page_t* page) {
 
 mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
   return MX_PADDING ? mx_harden_usable(page, block) : page->block_size;
+}
+
+// ---- the slack ---------------------------------------------------------------------------------
+
+// Small blocks have a slack of 15 bytes at most, which harms nobody who writes there; the canary
+// sees who goes on. Behind larger ones secure builds fill 40 bytes and verify them, since the
+// canary may be far away; debug builds fill and verify all of it.
+#define MX_SLACK_CHECKED 40
+#define MX_SLACK_WORD 0xDEDEDEDEDEDEDEDEu
+
+mx_inline void mx_slack_fill(uint8_t* end, size_t slack) {
+  const uint64_t word = MX_SLACK_WORD;
+  if (MX_DEBUG > 0) {
+    memset(end, MX_FILL_SLACK, slack);
+  } else if (slack >= MX_SLACK_CHECKED) {
+    for (size_t i = 0; i < MX_SLACK_CHECKED; i += 8) memcpy(end + i, &word, 8);
+  } else if (slack >= 8) {
+    memcpy(end, &word, 8);
+  }
+}
+
+// ---- allocating --------------------------------------------------------------------------------
+
+// Makes a block one of `size` bytes.
+mx_inline void mx_harden_set_size(const mx_page_t* page, void* block, size_t size) {
+  if (MX_DEBUG > 0 || page->block_size > MX_SMALL_MAX) {
+    mx_slack_fill((uint8_t*)block + size, page->block_size - MX_PAD - size);
+  }
+  mx_pad_set(page, block, size);
+}
+
+// Takes the page's first free block for `size` bytes; NULL when there is none, or when something is
+// wrong with it, which the slow path will tell. `is_small`: as blocks to MX_SMALL_MAX are. Owner
+// only.
+mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small) {
+  mx_block_t* block = page->free;
+  mx_keep_in_result(block);
+  if (mx_unlikely(block == NULL)) return NULL;
+  const uint64_t key = mx_place_key(page, block);
+  uintptr_t link = block->next;
+  if (MX_ENCODE_LINKS) {
+    link ^= (uintptr_t)key;
+    if (mx_unlikely(!mx_link_leads_home(page, block, link)) && link != 0) return NULL;
+  }
+  if (MX_PADDING) {
+    const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+    if (mx_unlikely(pad != mx_pad_make(key, MX_PAD_FREE))) return NULL;
+  }
+  if (MX_LIVE_BITS && mx_unlikely(!mx_live_begin(page, block))) return NULL;
+  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, size));
+  if (MX_PADDING && !is_small) {
+    mx_slack_fill((uint8_t*)block + size, page->block_size - MX_PAD - size);
+  }
+  page->free = (mx_block_t*)link;
+  page->used++;
+  return block;
+}
+
+// Whether p is a block of this thread's that was allocated with this size and alignment. False says
+// nothing yet.
+mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
+  const mx_page_t* const page = mx_pagemap_get(p);
+  if (!mx_thread_is(mx_load_relaxed(&page->owner))) return false;
+  if (align > 0 && !mx_is_aligned(p, align)) return false;
+  return size == SIZE_MAX || mx_pad_state(page, p) == size;
+}
+
+// ---- freeing -----------------------------------------------------------------------------------
+
+// Frees a block of a page of this thread. False when that takes more, or something is wrong:
+// nothing has happened then.
+mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
+  mx_block_t* const block = (mx_block_t*)p;
+  if (MX_HARDEN_SLOWLY || page->used == 1) return false;
+  if (mx_unlikely(mx_option(zero_on_free) != 0)) return false;
+  if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
+  const uint64_t key = mx_place_key(page, block);
+  if (MX_PADDING) {
+    const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+    if (mx_unlikely(mx_pad_state_of(key, pad) >= MX_PAD_FREE)) return false;
+    if (mx_unlikely(page->block_size > MX_SMALL_MAX)) return false;
+  }
+  if (MX_CHECK_END && mx_unlikely(!mx_pad_behind_is_intact(page, block))) return false;
+  mx_block_t* freed = block;
+  if (MX_QUARANTINE) {
+    mx_block_t** const place = mx_page_delay_place_small(page, key);
+    freed = *place;
+    if (mx_unlikely(freed == NULL || !mx_block_is_last(page, freed))) return false;
+    *place = block;
+    mx_block_set_next(page, block, NULL);
+  }
+  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
+  if (MX_LIVE_BITS) mx_live_end(page, block);
+  mx_block_set_next(page, freed, page->free);
+  page->free = freed;
+  page->used--;
+  return true;
 }
 
 #endif

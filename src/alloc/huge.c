@@ -196,7 +196,7 @@ bool mx_huge_resize(mx_page_t* page, size_t size) {
 }
 
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {
-  if (MX_PADDING || mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
+  if (mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
   if (bytes <= MX_BIN_MAX_SIZE) return NULL;
   if (bytes <= page->block_size) return shrink(page, bytes) ? page->start : NULL;

@@ -53,7 +53,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   }
   if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
   const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
-  if (align > MX_SLICE_SIZE || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
+  if (align > MX_SHARED_ALIGN_MAX || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
     return alloc_apart(theap, size, align, zero);
   }
   void* const p =
@@ -86,6 +86,18 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   return fresh;
 }
 
+static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero) {
+  if (MX_HARDEN_SLOWLY || MX_GUARD_PAGES) return NULL;  // these follow every block from its start
+  if (!MX_PADDING) return mx_huge_realloc(page, size, zero);
+  mx_harden_check_huge(page, page->start);
+  const size_t old_bytes = page->block_size;
+  uint8_t* const p = (uint8_t*)mx_huge_realloc(page, size + MX_PAD, zero);
+  if (p == NULL) return NULL;
+  if (zero && size > usable) memset(p + usable, 0, mx_min(old_bytes, size) - usable);
+  mx_harden_alloc_huge(p, size);
+  return p;
+}
+
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
@@ -100,8 +112,9 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
   if (aligned && same_heap) {
     if (size <= usable && size >= usable / 2 && size > 0 && !MX_PADDING) return p;
+    if (MX_PADDING && mx_harden_resize(page, p, size, zero)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
-      void* const q = mx_huge_realloc(page, size, zero);
+      void* const q = realloc_huge(page, usable, size, zero);
       if (q != NULL) return q;
     }
   }

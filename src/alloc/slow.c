@@ -79,9 +79,8 @@ mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
   if (mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) page = theap->current[mx_bin_of_medium(padded)];
   else if (size <= MX_BIN_MAX_SIZE - MX_PAD) page = theap->current[mx_bin_of(padded)];
   else return mx_alloc_slow(size, theap, false);
-  mx_block_t* const block = mx_page_pop(page);
+  mx_block_t* const block = mx_take(page, size, false);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
   return block;
 }
 
@@ -90,10 +89,9 @@ void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
     return mx_alloc_slow(size, theap, true);
   }
   mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
-  mx_block_t* const block = mx_page_pop(page);
+  mx_block_t* const block = mx_take(page, size, false);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, true, false);
-  else memset(block, 0, page->block_size);
+  memset(block, 0, MX_PADDING ? size : page->block_size);
   return block;
 }
 

@@ -3,10 +3,10 @@
 // nobody may touch.
 //
 // Such a slice has a page record of bin 0, which no thread owns, so that every free of a place in
-// it takes the slow path. Which places are taken is in the record's bitmap of live blocks, changed
-// by atomic operations. The slices stay for ever; as many exist as the largest number of such
-// blocks ever asks for.
+// it takes the slow path. Which places are taken is in a bitmap, changed by atomic operations. The
+// slices stay for ever; as many exist as the largest number of such blocks ever asks for.
 #include "../base/hooks.h"
+#include "../mem/vmem.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "harden.h"
@@ -14,9 +14,16 @@
 #define EAGAIN_ 11
 #define PLACES (MX_SLICE_SIZE / MX_ALIGN)
 
+typedef struct taken_s {
+  mx_atomic(uint64_t) words[PLACES / 64];
+} taken_t;
+
 static mx_lock_t zero_lock;
 static mx_page_t* slices;
 static size_t cursor;  // places are taken in turn, so that a freed one waits the longest
+
+// Nothing else uses that field of such a record.
+static taken_t* taken_of(const mx_page_t* page) { return (taken_t*)(void*)page->prev; }
 
 static void* take_in(mx_page_t* page, size_t align) {
   if (!mx_is_aligned(page->start, mx_min(align, MX_SLICE_SIZE)) ||
@@ -27,8 +34,8 @@ static void* take_in(mx_page_t* page, size_t align) {
   for (size_t n = 0; n < PLACES; n += step) {
     const size_t place = (mx_align_up(cursor, step) + n) % PLACES;
     void* const p = page->start + place * MX_ALIGN;
-    const uint64_t bit = mx_live_bit(p);
-    if ((mx_or_acq_rel(&mx_live_words(page, p)->live, bit) & bit) != 0) continue;
+    const uint64_t bit = (uint64_t)1 << (place % 64);
+    if ((mx_or_acq_rel(&taken_of(page)->words[place / 64], bit) & bit) != 0) continue;
     cursor = place + 1;
     return p;
   }
@@ -37,11 +44,14 @@ static void* take_in(mx_page_t* page, size_t align) {
 
 static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   const mx_slices_request_t request = {1, mx_max(align / MX_SLICE_SIZE, 1), NULL, -1};
+  taken_t* const taken = (taken_t*)mx_meta_alloc(sizeof(*taken));
+  if (taken == NULL) return NULL;
   mx_slices_t got;
   if (!mx_slices_alloc(&heap->subproc->arenas, &request, &got)) return NULL;
   mx_page_t* const page = mx_arena_record(got.arena, got.index);
   mx_page_init(page, &got, MX_ALIGN, 0, heap);
   page->start = got.start;
+  page->prev = (mx_page_t*)(void*)taken;
   page->reserved = (uint32_t)PLACES;  // and `capacity` 0: nothing to visit
   if (!mx_os_protect(got.start, MX_SLICE_SIZE, false) || !mx_pagemap_set(got.start, 1, page)) {
     mx_os_protect(got.start, MX_SLICE_SIZE, true);
@@ -70,8 +80,9 @@ void* mx_zeroblock_alloc(size_t align) {
 }
 
 void mx_zeroblock_free(mx_page_t* page, void* p) {
-  const uint64_t bit = mx_live_bit(p);
-  if ((mx_and_acq_rel(&mx_live_words(page, p)->live, ~bit) & bit) == 0) {
+  const size_t place = (size_t)((const uint8_t*)p - page->start) / MX_ALIGN;
+  const uint64_t bit = (uint64_t)1 << (place % 64);
+  if ((mx_and_acq_rel(&taken_of(page)->words[place / 64], ~bit) & bit) == 0) {
     mx_error(EAGAIN_, "free: double free detected of block %p with size 0\n", p);
   }
 }

@@ -11,7 +11,10 @@
 
 // Frees p; checked builds first compare with what the block was allocated as.
 mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
-  if (MX_CHECK_SIZED && !mx_harden_check_sized(function, p, size, align)) return;
+  if (MX_CHECK_SIZED && mx_unlikely(!mx_harden_agrees(p, size, align)) &&
+      !mx_harden_check_sized(function, p, size, align)) {
+    return;
+  }
   mx_free(p);
 }
 
@@ -26,9 +29,7 @@ MX_END_DECLS
 mx_inline void* mx_alloc_quick(size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
   mx_page_t* const page = mx_tls_theap->current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
-  mx_block_t* const block = mx_page_pop(page);
-  if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
-  return block;
+  return mx_take(page, size, true);
 }
 
 mx_inline void* mx_new(size_t size) {

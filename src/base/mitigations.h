@@ -19,27 +19,33 @@
 
 // 2: Blocks are carved in random order, and now and then carved although others are free.
 #define MX_RANDOM_ORDER MX_MITIGATION(2, MX_SECURE >= 2)
+// So many neighbours are shuffled, at most 256: the more, the less do caches help.
+#define MX_SHUFFLE_WINDOW 8
 
 // 3: Links of the free lists are stored encoded by page and place, and verified when read. Catches
 // writes to freed blocks, and keeps them from steering malloc.
 #define MX_ENCODE_LINKS MX_MITIGATION(3, MX_SECURE >= 3 || MX_DEBUG > 0)
 
-// 4: A keyed canary behind every block, verified by free and realloc (see padding.h). Catches
-// writes past the end; makes the usable size exactly what was asked for.
+// 4: A keyed canary in front of every block, which knows its state and size, verified by malloc,
+// free and realloc (see padding.h). Catches double, interior and invalid frees, and writes before
+// the start; makes the usable size exactly what was asked for.
 #define MX_PADDING (MX_WANT_PADDING && ((MX_OMIT_MITIGATIONS >> 4) & 1) == 0)
 
-// 5: free verifies the canary of the block in front as well. Catches writes before the start.
-#define MX_CHECK_NEIGHBOUR MX_MITIGATION(5, MX_PADDING && (MX_SECURE >= 4 || MX_DEBUG > 0))
+// 5: free and realloc verify the canary behind the block, too. Catches writes past the end at once,
+// which else the next block's free would find.
+#define MX_CHECK_END MX_MITIGATION(5, MX_PADDING)
 
 // 6: Bitmaps away from the blocks say which addresses are starts of live blocks (see live.h).
-// Catches every double free and every free of what is no block.
-#define MX_LIVE_BITS MX_MITIGATION(6, MX_CHECKED_FREE)
+// Catches every double free and every free of what is no block. Where there are canaries these say
+// the same; the bitmaps also hold against who can read and write the heap.
+#define MX_LIVE_BITS \
+  MX_MITIGATION(6, MX_CHECKED_FREE && (!MX_PADDING || MX_SECURE >= 5 || MX_DEBUG > 0))
 
 // 7: Freed blocks wait before they are used again, and come back in random order.
-#define MX_QUARANTINE MX_MITIGATION(7, MX_LIVE_BITS && (MX_SECURE >= 4 || MX_DEBUG > 0))
+#define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 4 || MX_DEBUG > 0)
 
 // 8: Blocks of zero bytes lie in inaccessible memory.
-#define MX_ZERO_BLOCKS MX_MITIGATION(8, MX_LIVE_BITS && (MX_SECURE >= 4 || MX_DEBUG > 0))
+#define MX_ZERO_BLOCKS MX_MITIGATION(8, MX_SECURE >= 4 || MX_DEBUG > 0)
 
 // 9: Sized and aligned frees and deletes are compared with the block.
 #define MX_CHECK_SIZED MX_MITIGATION(9, MX_PADDING && (MX_SECURE >= 4 || MX_DEBUG > 0))

@@ -25,10 +25,10 @@
 
 #include "../mem/vmem.h"
 #include "../os/thread.h"
+#include "../page/delay.h"
 #include "../page/holes.h"
-#include "../page/live.h"
-#include "../page/padding.h"
 #include "../page/remote.h"
+#include "../page/state.h"
 #include "heap.h"
 
 #define SEEN_WORDS (MX_SLICE_SIZE / MX_ALIGN / MX_WORD_BITS)
@@ -67,7 +67,7 @@ void mx_heap_after_fork_parent(void) {
 
 static mx_block_t* raw_next(const mx_page_t* page, const mx_block_t* block) {
   uintptr_t link = block->next;
-  if (MX_ENCODE_LINKS) link ^= mx_link_key(page, block);
+  if (MX_ENCODE_LINKS) link ^= (uintptr_t)mx_place_key(page, block);
   return (mx_block_t*)link;
 }
 
@@ -86,15 +86,16 @@ static size_t mark_list(const mx_page_t* page, const mx_block_t* list, uint64_t*
   return count;
 }
 
-// Where bits say which blocks are live, all others become the list, whatever was being done to it
-// and to the quarantine: a bit is set before a block is handed out, and cleared when nobody has it.
+// Where it is noted of each block whether it is live, all that are not become the list, whatever
+// was being done to it and to the quarantine: a block is noted as live before it is handed out, and
+// as free when nobody has it. Those on the list of other threads' frees are neither.
 static void rebuild_list(mx_page_t* page) {
   page->free = NULL;
   page->used = page->capacity;
-  if (MX_QUARANTINE) mx_page_extra(page)->waiting = 0;
+  if (MX_QUARANTINE) mx_page_forget_delay(page);
   for (size_t i = page->capacity; i-- > 0;) {
     mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * page->block_size);
-    if ((mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) != 0) continue;
+    if (!mx_page_settle_block(page, block)) continue;
     if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
     mx_block_set_next(page, block, page->free);
     page->free = block;
@@ -112,15 +113,6 @@ static void settle_list(mx_page_t* page) {
                                                count + page->used == all + 1));
   if (!is_whole) page->free = NULL;
   page->used = (uint32_t)(is_whole ? all - count : all);
-}
-
-// A block that was being handed out may lack its canary, which frees of its neighbour look at, too.
-static void settle_canaries(const mx_page_t* page) {
-  if (!MX_PADDING) return;
-  for (size_t i = 0; i < page->capacity; i++) {
-    const uint8_t* const block = page->start + i * page->block_size;
-    if (!mx_pad_is_valid(page, block)) mx_pad_set(page, block, 0);
-  }
 }
 
 // Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
@@ -146,8 +138,7 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     }
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
-    settle_canaries(page);
-    if (MX_LIVE_BITS) rebuild_list(page);
+    if (MX_KNOWS_LIVE) rebuild_list(page);
     else settle_list(page);
     page->retired = 0;
     page->is_listed = 0;

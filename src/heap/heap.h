@@ -33,9 +33,6 @@ typedef struct mx_subproc_s mx_subproc_t;
 #define MX_HEAP_CACHED_MAX 16
 #define MX_HEAP_CACHED_ALL 32
 
-// Places of freed medium blocks that wait, in the builds that have a quarantine.
-#define MX_QUARANTINE_SLOTS (MX_QUARANTINE ? 16 : 1)
-
 struct mx_theap_s {
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   uintptr_t tid;                         // what this thread writes into page->owner
@@ -57,7 +54,6 @@ struct mx_theap_s {
   mx_theap_t* next_in_thread;
   mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
-  uint64_t random;                       // state of a small generator, for hardened builds
   mx_lock_t guard;                       // held by who collects, abandons or empties it
   mx_theap_t* next_stale;
   bool is_stale;                         // on its first theap's list `stale`

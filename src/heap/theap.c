@@ -231,6 +231,8 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
       mx_page_t* const other = theap->partial[bin];
       const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
       if (!has_other && mx_page_extend(page, is_zero)) return page;
+      // All that is left of it waits: it would be empty, and on the list of full ones.
+      if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
       leave_current(theap, page);
     }
     page = next_page(theap, bin);

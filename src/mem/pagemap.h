@@ -26,10 +26,11 @@ typedef struct mx_page_s mx_page_t;
 // The zero record and the entries' offset behind it; at least the size of a page record.
 #define MX_PAGE_RECORD_SIZE ((size_t)128)
 
-// In builds that keep bitmaps of live blocks, these and some more lie behind each record in an
-// arena (see page/live.h): two bits for every place where a block can begin.
-#define MX_LIVE_SIZE ((size_t)(MX_LIVE_BITS ? 128 + 2 * (MX_SLICE_SIZE / MX_ALIGN / 8) : 0))
-#define MX_PAGE_RECORD_STRIDE (MX_PAGE_RECORD_SIZE + MX_LIVE_SIZE)
+// What lies behind each record in an arena: the blocks in quarantine (see page/delay.h), and where
+// bitmaps of live blocks are kept (see page/live.h) two bits for every place where one can begin.
+#define MX_PAGE_EXTRA_SIZE ((size_t)(MX_QUARANTINE ? 64 : 0))
+#define MX_LIVE_SIZE ((size_t)(MX_LIVE_BITS ? 2 * (MX_SLICE_SIZE / MX_ALIGN / 8) : 0))
+#define MX_PAGE_RECORD_STRIDE (MX_PAGE_RECORD_SIZE + MX_PAGE_EXTRA_SIZE + MX_LIVE_SIZE)
 
 typedef struct mx_pagemap_table_s {
   uint8_t none[MX_PAGE_RECORD_SIZE];  // always zero

@@ -16,7 +16,6 @@
 
 #include "../mem/vmem.h"
 #include "../heap/heap.h"
-#include "../page/delay.h"
 
 // ---- second names ------------------------------------------------------------------------------
 
@@ -65,8 +64,6 @@ static void tally_page(tally_t* tally, const mx_page_t* page) {
   // A current page counts itself as well. Records of theaps never go away, so this one is there.
   const mx_theap_t* const theap = page->theap;
   if (theap != NULL && theap->current[bin] == page && used > 0) used--;
-  const size_t waiting = (carved > 0 ? mx_page_waiting(page) : 0);
-  used -= (waiting < used ? waiting : used);
   if (used > carved) used = carved;
   tally->live_count[bin] += used;
   tally->free_count[bin] += carved - used;

@@ -1,45 +1,56 @@
 // SPDX-License-Identifier: MIT
-// Owns the quarantine: freed blocks of a page that wait in a few random places of its record.
+// Owns the quarantine: freed blocks of a page that wait in a few places of its record.
 //
-// A freed block takes a random place, and the block that was there becomes free. So no block comes
-// back at the next malloc, and when it will cannot be foretold. Waiting blocks count as used, as
-// those do that other threads freed; their bits say that they are not live, and their links must
-// read as the end of a list when they leave. A page whose used blocks all wait is empty. At most
-// one block in 16 of a page waits (at least one).
+// A freed block takes the place that its key says, and the block that was there becomes free. So no
+// block comes back at the next malloc, and when it will cannot be foretold without the page's key.
+// Waiting blocks are not used ones, and on no list; their link must read as the end of a list when
+// they leave. At most one block in 15 of a page waits (at least one).
 #ifndef MX_PAGE_DELAY_H
 #define MX_PAGE_DELAY_H
 
-#include "../mem/random.h"
 #include "freelist.h"
-#include "live.h"
 
-mx_inline uint32_t mx_page_waiting(const mx_page_t* page) {
-  return MX_QUARANTINE ? mx_page_extra(page)->waiting : 0;
+#define MX_WAIT_PLACES 4
+
+typedef struct mx_page_extra_s {
+  mx_block_t* wait[MX_WAIT_PLACES];
+  uint32_t mask;  // which of them a page of few blocks uses: their number less one
+} mx_page_extra_t;
+
+mx_static_assert(MX_WAIT_PLACES == 4, "two bits choose one");
+mx_static_assert(!MX_QUARANTINE || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
+                 "it fits its place");
+
+mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
+  return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
 }
 
-// Lets a freed block wait; true when no block of the page is in use any more. Owner only.
-mx_inline bool mx_page_delay(mx_page_t* page, mx_block_t* block) {
+// Where a block of a page of small ones waits.
+mx_inline mx_block_t** mx_page_delay_place_small(mx_page_t* page, uint64_t place_key) {
+  return &mx_page_extra(page)->wait[(place_key * 0x9E3779B97F4A7C15u) >> 62];
+}
+
+mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, uint64_t place_key) {
   mx_page_extra_t* const extra = mx_page_extra(page);
+  const size_t i = (size_t)((place_key * 0x9E3779B97F4A7C15u) >> 62);
+  return &extra->wait[i & extra->mask];
+}
+
+// Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
+mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
+  mx_block_t** const place = mx_page_delay_place(page, mx_place_key(page, block));
+  mx_block_t* const old = *place;
+  *place = block;
   mx_block_set_next(page, block, NULL);
-  if (mx_unlikely(extra->waiting < extra->places)) {
-    extra->wait[extra->waiting] = block;
-    extra->waiting++;
-  } else {
-    const uint64_t random = mx_random_step(&extra->random) >> 32;
-    const size_t i = (size_t)((random * extra->places) >> 32);
-    mx_block_t* const old = extra->wait[i];
-    extra->wait[i] = block;
-    mx_block_check_last(page, old);
-    mx_block_set_next(page, old, page->free);
-    page->free = old;
-    page->used--;
-  }
-  return page->used == extra->waiting;
+  if (mx_likely(old != NULL)) mx_block_check_last(page, old);
+  return old;
 }
 
 MX_BEGIN_DECLS
 // Makes all waiting blocks free; false when there are none. Owner only.
 bool mx_page_end_delay(mx_page_t* page);
+// Lets none wait, for who makes all lists anew.
+void mx_page_forget_delay(mx_page_t* page);
 MX_END_DECLS
 
 #endif

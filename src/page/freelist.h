@@ -12,22 +12,32 @@ MX_BEGIN_DECLS
 mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link);
 MX_END_DECLS
 
-mx_inline uintptr_t mx_link_key(const mx_page_t* page, const mx_block_t* block) {
-  // The block's own address takes part, so that equal links look different in different places.
-  return (uintptr_t)page->key ^ ((uintptr_t)block << 13);
+// What a block's link and canary are encoded with. The block's own address takes part, so that
+// equal links look different in different places. The lowest byte is 0, the three lowest are the
+// page's.
+mx_inline uint64_t mx_place_key(const mx_page_t* page, const void* block) {
+  return page->key ^ ((uint64_t)(uintptr_t)block << 24);
 }
+
+// Links lead to the same page, so never farther than this.
+#define MX_LINK_SHIFT 22
+mx_static_assert(MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE == (size_t)1 << MX_LINK_SHIFT,
+                 "no page is larger");
 
 // Whether a link leads to a place in its page where a block could begin. Without the key a forged
 // link decodes to any of 2^64 values; that the place is a free block's start is seen by who takes
-// the block (its canary, and its bit among the live ones), so no division is needed here.
-mx_inline bool mx_link_leads_home(const mx_page_t* page, uintptr_t link) {
+// the block (its canary, or its bit among the live ones), so a look at the distance is enough.
+mx_inline bool mx_link_leads_home(const mx_page_t* page, const mx_block_t* block, uintptr_t link) {
+  if (MX_DEBUG == 0) {
+    return (link - (uintptr_t)block + ((uintptr_t)1 << MX_LINK_SHIFT)) >> (MX_LINK_SHIFT + 1) == 0;
+  }
   const uintptr_t offset = link - (uintptr_t)page->start;
   return offset < (uintptr_t)page->slice_count * MX_SLICE_SIZE && offset % MX_ALIGN == 0;
 }
 
 mx_inline void mx_block_set_next(const mx_page_t* page, mx_block_t* block, const mx_block_t* next) {
   uintptr_t link = (uintptr_t)next;
-  if (MX_ENCODE_LINKS) link ^= mx_link_key(page, block);
+  if (MX_ENCODE_LINKS) link ^= (uintptr_t)mx_place_key(page, block);
   mx_track_pause();
   block->next = link;
   mx_track_resume();
@@ -38,21 +48,27 @@ mx_inline mx_block_t* mx_block_next(const mx_page_t* page, const mx_block_t* blo
   uintptr_t link = block->next;
   mx_track_resume();
   if (MX_ENCODE_LINKS) {
-    link ^= mx_link_key(page, block);
-    if (mx_unlikely(link != 0 && !mx_link_leads_home(page, link))) {
-      return mx_freelist_corrupted(page, block, link);
+    link ^= (uintptr_t)mx_place_key(page, block);
+    if (mx_unlikely(!mx_link_leads_home(page, block, link))) {
+      return link == 0 ? NULL : mx_freelist_corrupted(page, block, link);
     }
   }
   return (mx_block_t*)link;
 }
 
+// Whether a block's link says that nothing follows.
+mx_inline bool mx_block_is_last(const mx_page_t* page, const mx_block_t* block) {
+  if (!MX_ENCODE_LINKS) return true;
+  mx_track_pause();
+  const uintptr_t link = block->next;
+  mx_track_resume();
+  return link == (uintptr_t)mx_place_key(page, block);
+}
+
 // Verifies the link of a block that nothing follows, before it is written anew.
 mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* block) {
-  if (!MX_ENCODE_LINKS) return;
-  mx_track_pause();
-  const uintptr_t link = block->next ^ mx_link_key(page, block);
-  mx_track_resume();
-  if (mx_unlikely(link != 0)) mx_freelist_corrupted(page, block, link);
+  if (mx_likely(mx_block_is_last(page, block))) return;
+  mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
 }
 
 // Takes the first free block; NULL when there is none. Owner only.

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: MIT
-// Owns what is done with the bitmaps of live blocks for a whole list or page at a time.
+// Owns what hardened builds do with whole lists and pages: bitmaps of live blocks, blocks that
+// other threads freed, blocks in quarantine.
 #include "live.h"
 
 #include <string.h>
 
 #include "../base/hooks.h"
 #include "delay.h"
-#include "freelist.h"
+#include "state.h"
 
 #define EAGAIN_ 11
+#define EFAULT_ 14
 
 void mx_live_clear(mx_page_t* page) {
   if (!MX_LIVE_BITS || page->arena == NULL) return;
   for (uint32_t i = 0; i < page->slice_count; i++) {
     const uintptr_t record = (uintptr_t)page + i * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE;
-    memset((void*)(record + MX_PAGE_EXTRA_SIZE), 0, MX_LIVE_SIZE - MX_PAGE_EXTRA_SIZE);
+    memset((void*)(record + MX_PAGE_EXTRA_SIZE), 0, MX_LIVE_SIZE);
   }
 }
 
-bool mx_live_end(mx_page_t* page, const mx_block_t* block) {
+// Clears a block's bits; false when they say that it is not live.
+static bool end_live(mx_page_t* page, const mx_block_t* block) {
   mx_live_t* const words = mx_live_words(page, block);
   const uint64_t bit = mx_live_bit(block);
   const uint64_t live = mx_load_relaxed(&words->live);
@@ -27,15 +30,28 @@ bool mx_live_end(mx_page_t* page, const mx_block_t* block) {
   return (live & bit) != 0;
 }
 
-mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list) {
+// Whether the canary says that another thread freed the block; then it is a free one's.
+static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
+  const uint64_t state = mx_pad_state(page, block);
+  if (state != MX_PAD_GONE && state <= MX_PAD_FREE) return false;
+  if (state > MX_PAD_GONE) {
+    mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n",
+             (const void*)block, page->block_size - MX_PAD, page->block_size - MX_PAD);
+  }
+  mx_pad_set(page, block, MX_PAD_FREE);
+  return true;
+}
+
+mx_block_t* mx_page_accept(mx_page_t* page, mx_block_t* list) {
   mx_block_t* first = NULL;
   mx_block_t* last = NULL;
   uint32_t count = 0;
   for (mx_block_t* b = list; b != NULL && count < page->capacity; count++) {
     mx_block_t* const next = mx_block_next(page, b);
-    if (!mx_live_end(page, b)) {
+    const bool was_live = (!MX_LIVE_BITS || end_live(page, b));
+    if ((MX_PADDING && !end_gone(page, b)) || !was_live) {
       mx_error(EAGAIN_, "free: double free detected of block %p with size %zu\n", (void*)b,
-               page->block_size);
+               page->block_size - MX_PAD);
     } else {
       if (last == NULL) first = b;
       else mx_block_set_next(page, last, b);
@@ -49,13 +65,31 @@ mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list) {
 
 bool mx_page_end_delay(mx_page_t* page) {
   mx_page_extra_t* const extra = mx_page_extra(page);
-  if (extra->waiting == 0) return false;
-  for (uint32_t i = 0; i < extra->waiting; i++) {
-    mx_block_check_last(page, extra->wait[i]);
-    mx_block_set_next(page, extra->wait[i], page->free);
-    page->free = extra->wait[i];
+  bool any = false;
+  for (uint32_t i = 0; i <= extra->mask; i++) {
+    mx_block_t* const block = extra->wait[i];
+    if (block == NULL) continue;
+    mx_block_check_last(page, block);
+    mx_block_set_next(page, block, page->free);
+    page->free = block;
+    extra->wait[i] = NULL;
+    any = true;
   }
-  page->used -= extra->waiting;
-  extra->waiting = 0;
-  return true;
+  return any;
+}
+
+void mx_page_forget_delay(mx_page_t* page) {
+  mx_page_extra_t* const extra = mx_page_extra(page);
+  for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) extra->wait[i] = NULL;
+}
+
+bool mx_page_settle_block(mx_page_t* page, const mx_block_t* block) {
+  if (MX_PADDING) {
+    const uint64_t state = mx_pad_state(page, block);
+    if (state > MX_PAD_GONE) mx_pad_set(page, block, 0);
+    if (state != MX_PAD_FREE) return false;
+    if (MX_LIVE_BITS) end_live(page, block);
+    return true;
+  }
+  return (mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) == 0;
 }

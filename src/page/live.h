@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Owns the bitmaps of live blocks that checked builds keep, away from the blocks: for every place
-// where a block can begin (each 16 bytes of a slice) whether a live block begins there, and whether
-// another thread has freed it.
+// Owns the bitmaps of live blocks that some checked builds keep, away from the blocks: for every
+// place where a block can begin (each 16 bytes of a slice) whether a live block begins there, and
+// whether another thread has freed it.
 //
 // The place in the bitmap follows from the address alone, so a test takes no division, and a
 // pointer into the middle of a block finds a clear bit just as a freed block does. `live` belongs
@@ -18,28 +18,10 @@
 
 #include "page.h"
 
-// What lies behind a page's record in an arena.
-#define MX_WAIT_PLACES 8
-
-typedef struct mx_page_extra_s {
-  mx_block_t* wait[MX_WAIT_PLACES];  // freed blocks in quarantine, see delay.h
-  uint32_t waiting;                  // their number
-  uint32_t places;                   // for them, at most as many as there are
-  uint64_t random;                   // state of a small generator
-} mx_page_extra_t;
-
-#define MX_PAGE_EXTRA_SIZE ((size_t)128)
-
 typedef struct mx_live_s {
   mx_atomic(uint64_t) live;
   mx_atomic(uint64_t) gone;
 } mx_live_t;
-
-mx_static_assert(sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE, "it fits its place");
-
-mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
-  return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
-}
 
 // The pair of words that holds the bits of p, which lies in the page.
 mx_inline mx_live_t* mx_live_words(const mx_page_t* page, const void* p) {
@@ -62,14 +44,23 @@ mx_inline bool mx_live_test(const mx_page_t* page, const void* p) {
          (mx_load_relaxed(&words->live) & ~mx_load_relaxed(&words->gone) & mx_live_bit(p)) != 0;
 }
 
+// Sets a block's bit; false when it was set. Owner only.
+mx_inline bool mx_live_begin(mx_page_t* page, const void* block) {
+  mx_live_t* const words = mx_live_words(page, block);
+  const uint64_t live = mx_load_relaxed(&words->live), bit = mx_live_bit(block);
+  mx_store_relaxed(&words->live, live | bit);
+  return (live & bit) == 0;
+}
+
+// Clears a live block's bit. Owner only.
+mx_inline void mx_live_end(mx_page_t* page, const void* block) {
+  mx_live_t* const words = mx_live_words(page, block);
+  mx_store_relaxed(&words->live, mx_load_relaxed(&words->live) & ~mx_live_bit(block));
+}
+
 MX_BEGIN_DECLS
 // Clears all bits of a page: it goes with live blocks in it.
 void mx_live_clear(mx_page_t* page);
-// Clears a block's bits; false when they say that it is not live. Owner only.
-bool mx_live_end(mx_page_t* page, const mx_block_t* block);
-// Takes in the bits of a list of blocks that other threads freed. Answers the list without those
-// that were freed twice, which it reports.
-mx_block_t* mx_live_accept(mx_page_t* page, mx_block_t* list);
 MX_END_DECLS
 
 #endif

@@ -13,15 +13,13 @@
 #include "holes.h"
 #include "padding.h"
 #include "remote.h"
+#include "state.h"
 
 // Blocks are carved at least an OS page's worth at a time, and as many as the page already has, up
 // to this: what was never carved was never touched.
 #define CARVE_MAX (8 * MX_KIB)
 
 mx_page_t mx_page_none;
-
-// The largest shift of a page's first block that makes room for a canary in front of it.
-#define FENCE_MAX (MX_SLICE_SIZE / 2)
 
 // Behind a huge block all that is left of its slices is a guard.
 void mx_page_set_guard(mx_page_t* page, bool install) {
@@ -35,23 +33,23 @@ void mx_page_set_guard(mx_page_t* page, bool install) {
 // Gives a page its key, and a place in front of its first block: as large as the alignment of the
 // blocks, which therefore stay aligned as they are promised to be.
 static void init_hardened(mx_page_t* page) {
-  page->key = mx_random64();
+  page->key = mx_random64() & ~(uint64_t)0xFF;
   if (MX_GUARD_PAGES) mx_page_set_guard(page, true);
   if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
-  if (MX_LIVE_BITS) {
+  if (MX_QUARANTINE) {
     mx_page_extra_t* const extra = mx_page_extra(page);
     memset(extra, 0, sizeof(*extra));
-    extra->random = mx_random64();
-    extra->places = (uint32_t)mx_min(mx_max(page->reserved / 16, 1), MX_WAIT_PLACES);
+    const bool is_small = (page->bin <= MX_SMALL_BINS);
+    const size_t places = (is_small ? MX_WAIT_PLACES : mx_min(page->reserved / 16, MX_WAIT_PLACES));
+    extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
   }
   size_t room = (size_t)page->slice_count * MX_SLICE_SIZE;
   if (MX_GUARD_PAGES) room -= mx_facts.os_page;
-  const size_t fence = page->block_size & (0 - page->block_size);
-  if (MX_CHECK_NEIGHBOUR && fence <= FENCE_MAX) {
+  if (MX_PADDING) {
+    const size_t fence = mx_min(page->block_size & (0 - page->block_size), MX_SHARED_ALIGN_MAX);
     room -= fence;
     page->start += fence;
     mx_arena_touch(page->arena, page->start - MX_PAD, MX_PAD);
-    mx_pad_set(page, page->start - page->block_size, 0);
   }
   page->reserved = (uint32_t)(room / page->block_size);
   if (MX_TRACK) {
@@ -118,16 +116,13 @@ static void link_in_order(mx_page_t* page, size_t first, size_t count) {
   page->free = (mx_block_t*)(void*)start;
 }
 
-#define SHUFFLE_MAX 256
-
 // As link_in_order, in one of all orders (Fisher and Yates, from the inside out).
-static void link_shuffled(mx_page_t* page, size_t first, size_t count) {
-  uint16_t order[SHUFFLE_MAX];
-  uint64_t random = mx_random64();
+static void link_shuffled(mx_page_t* page, size_t first, size_t count, uint64_t* random) {
+  uint8_t order[MX_SHUFFLE_WINDOW];
   for (size_t i = 0; i < count; i++) {
-    const size_t j = (size_t)(((mx_random_step(&random) >> 32) * (i + 1)) >> 32);
+    const size_t j = (size_t)(((mx_random_step(random) >> 32) * (i + 1)) >> 32);
     order[i] = order[j];
-    order[j] = (uint16_t)i;
+    order[j] = (uint8_t)i;
   }
   for (size_t i = 0; i < count; i++) {
     mx_block_t* const block = block_at(page, first + order[i]);
@@ -136,14 +131,25 @@ static void link_shuffled(mx_page_t* page, size_t first, size_t count) {
   }
 }
 
-// What checked builds keep in every carved block, free or not.
+// Neighbours in time stay near each other, which the processor's caches count on.
+static void link_windows(mx_page_t* page, size_t first, size_t count) {
+  uint64_t random = mx_random64();
+  while (count > 0) {
+    const size_t rest = (count - 1) % MX_SHUFFLE_WINDOW + 1;
+    count -= rest;
+    link_shuffled(page, first + count, rest, &random);
+  }
+}
+
+// What checked builds keep in every carved block, free or not; and the canary behind the last one.
 static void dress(mx_page_t* page, size_t first, size_t count) {
   if (MX_TRACK) mx_track_access(block_at(page, first), count * page->block_size);
   for (size_t i = first; i < first + count; i++) {
     mx_block_t* const block = block_at(page, i);
     if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
-    if (MX_PADDING) mx_pad_set(page, block, 0);
+    if (MX_PADDING) mx_pad_set(page, block, MX_PAD_FREE);
   }
+  if (MX_PADDING) mx_pad_set(page, block_at(page, first + count), MX_PAD_FREE);
 }
 
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
@@ -161,9 +167,7 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   }
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
   if (MX_RANDOM_ORDER) {
-    for (size_t done = 0; done < count; done += SHUFFLE_MAX) {
-      link_shuffled(page, first + done, mx_min(count - done, SHUFFLE_MAX));
-    }
+    link_windows(page, first, count);
   } else if (MX_TRACK) {
     // Backwards: the record's pointer to the first block would make a lost one seem reachable.
     for (size_t i = first; i < first + count; i++) {
@@ -204,7 +208,7 @@ bool mx_page_collect(mx_page_t* page) {
 
 bool mx_page_collect_remote(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
-  if (MX_LIVE_BITS && list != NULL) list = mx_live_accept(page, list);
+  if (MX_KNOWS_LIVE && list != NULL) list = mx_page_accept(page, list);
   if (list == NULL) return false;
   mx_page_put_back(page, list);
   return true;

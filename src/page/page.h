@@ -69,9 +69,10 @@ struct mx_page_s {
   uint8_t* start;
   size_t block_size;
   struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
-  struct mx_page_s* next;      // in the theap's partial list
+  uint64_t key;                // of links and canaries in this page, in hardened builds
   // -- written by other threads --
   mx_atomic(uintptr_t) remote;
+  struct mx_page_s* next;      // in a theap's list
   struct mx_page_s* prev;
   mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own
@@ -79,12 +80,15 @@ struct mx_page_s {
   uint32_t slice_count;
   struct mx_page_s* heap_next;  // pages of a first-class heap, under its lock
   struct mx_page_s* heap_prev;
-  uint64_t key;                // of the links in this page, when they are encoded
 };
 
 mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
                  "a page record is two cache lines");
 mx_static_assert(sizeof(struct mx_page_s) <= MX_PAGE_RECORD_SIZE, "records fit their places");
+
+// The largest alignment of blocks that share a page. With canaries a page's first block lies so
+// many bytes behind the start of a slice at most.
+#define MX_SHARED_ALIGN_MAX (MX_PADDING ? MX_SLICE_SIZE / 2 : MX_SLICE_SIZE)
 
 MX_BEGIN_DECLS
 // Stands where there is no page: it has no block and no owner.

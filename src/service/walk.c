@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Owns the visits. A page does not say of a block whether it is live; what its lists and its holes
 // hold is free, the rest of the carved ones is live. So a visit marks these blocks first. Builds
-// that have bitmaps of live blocks ask those, since there freed blocks wait in other places, too.
+// that know it of each block ask that, since there freed blocks wait in other places, too.
 //
 // A first-class heap has a list of its pages. The main heap's are found by the records of the
 // arenas, and its huge blocks outside of the arenas on the sub-process' list.
@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "../page/holes.h"
-#include "../page/holes.h"
-#include "../page/live.h"
-#include "../page/padding.h"
 #include "../page/remote.h"
+#include "../page/state.h"
 
 // Pages have at most so many blocks: those of one slice with the smallest blocks.
 #define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
@@ -46,10 +44,11 @@ static void mark_free(const mx_page_t* page, const mx_block_t* list, marks_t* ma
 }
 
 static void mark_other_free(const mx_page_t* page, marks_t* marks) {
-  const size_t holes = (MX_LIVE_BITS ? 1 : mx_holes_count(page));
+  const size_t holes = (MX_KNOWS_LIVE ? 1 : mx_holes_count(page));
   for (size_t i = 0; holes > 0 && i < page->capacity; i++) {
-    const bool is_free = (MX_LIVE_BITS ? !mx_live_test(page, page->start + i * page->block_size)
-                                       : mx_holes_contain(page, i));
+    const bool is_free =
+        (MX_KNOWS_LIVE ? !mx_page_has_live(page, page->start + i * page->block_size)
+                       : mx_holes_contain(page, i));
     if (!is_free) continue;
     marks->bits[i / 64] |= (uint64_t)1 << (i % 64);
     marks->count++;
@@ -60,7 +59,7 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
   memset(marks, 0, sizeof(*marks));
   if (mx_page_is_huge(page)) return;
   mx_holes_forbid();
-  if (!MX_LIVE_BITS) {
+  if (!MX_KNOWS_LIVE) {
     mark_free(page, page->free, marks);
     const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
     mark_free(page, (const mx_block_t*)remote, marks);
