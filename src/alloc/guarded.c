@@ -52,6 +52,23 @@ static size_t freed_next;
 static mx_atomic(int) live;
 static mx_atomic(int) is_ready;
 
+#define RATE_MAX ((size_t)1 << 30)
+
+mx_atomic(int) mx_guarded_has_own;
+
+typedef struct own_rate_s {
+  bool is_set;
+  size_t rate;
+  uint64_t seed;
+} own_rate_t;
+
+typedef struct own_bound_s {
+  bool is_set;
+  size_t least, most;
+} own_bound_t;
+
+mx_used static mx_thread_local own_rate_t own_rate;
+mx_used static mx_thread_local own_bound_t own_bound;
 // Allocations of this thread before the next sample.
 mx_used static mx_thread_local int64_t until_next;
 mx_used static mx_thread_local bool has_count;
@@ -112,14 +129,15 @@ static void note_stack(void** stack) {
 
 // ---- sampling ----------------------------------------------------------------------------------
 
-static void draw_next(long rate) {
+static void draw_next(size_t rate) {
   static mx_atomic(uint64_t) seeded;  // with a seed the same allocations are sampled in every run
-  const long seed = mx_option(guarded_sample_seed);
+  const uint64_t seed = (mx_tls(own_rate).is_set ? mx_tls(own_rate).seed
+                                                 : (uint64_t)mx_option(guarded_sample_seed));
   uint64_t random;
   if (seed == 0) {
     random = mx_random64();
   } else {
-    random = (uint64_t)seed + mx_add_relaxed(&seeded, (uint64_t)1);
+    random = seed + mx_add_relaxed(&seeded, (uint64_t)1);
     mx_random_step(&random);
     mx_random_step(&random);
   }
@@ -129,15 +147,45 @@ static void draw_next(long rate) {
 
 void mx_guarded_pass(size_t blocks) { mx_tls(until_next) -= (int64_t)blocks - 1; }
 
+static bool is_within_bound(size_t size) {
+  if (mx_tls(own_bound).is_set) {
+    return size >= mx_tls(own_bound).least && size <= mx_tls(own_bound).most;
+  }
+  return size >= (size_t)mx_option(guarded_min) && size <= (size_t)mx_option(guarded_max);
+}
+
 static bool is_sampled(size_t size) {
-  const long rate = mx_option(guarded_sample_rate);
-  const size_t least = (size_t)mx_option(guarded_min), most = (size_t)mx_option(guarded_max);
+  const long option = mx_option(guarded_sample_rate);
+  const size_t rate = (mx_tls(own_rate).is_set ? mx_tls(own_rate).rate
+                                               : (option > 0 ? (size_t)option : 0));
+  if (rate == 0) return false;
   if (!mx_tls(has_count)) draw_next(rate);
-  if (--mx_tls(until_next) > 0 || size < least || size > most || size == 0) return false;
+  if (--mx_tls(until_next) > 0 || size == 0 || !is_within_bound(size)) return false;
   const int64_t late = mx_tls(until_next);
   draw_next(rate);
   mx_tls(until_next) += late;  // what passed by unseen counts, too
   return true;
+}
+
+// A thread has one theap of the main heap, so what is set for that is kept with the thread.
+static bool is_sampled_one(const mx_theap_t* theap) {
+  return mx_load_relaxed(&theap->heap) == &mx_subproc_main.main_heap;
+}
+
+void mx_guarded_set_rate(const mx_theap_t* theap, size_t rate, size_t seed) {
+  if (!is_sampled_one(theap)) return;
+  mx_tls(own_rate).is_set = true;
+  mx_tls(own_rate).rate = mx_min(rate, RATE_MAX);
+  mx_tls(own_rate).seed = seed;
+  mx_tls(has_count) = false;
+  if (rate > 0) mx_store_relaxed(&mx_guarded_has_own, 1);
+}
+
+void mx_guarded_set_bound(const mx_theap_t* theap, size_t least, size_t most) {
+  if (!is_sampled_one(theap)) return;
+  mx_tls(own_bound).is_set = true;
+  mx_tls(own_bound).least = least;
+  mx_tls(own_bound).most = most;
 }
 
 // ---- blocks ------------------------------------------------------------------------------------

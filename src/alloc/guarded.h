@@ -14,9 +14,16 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size);
 void mx_guarded_pass(size_t blocks);
 // Frees a guarded block whose mark was taken.
 void mx_guarded_free(mx_page_t* page);
+// Sets, for a theap of the calling thread, what the options say for all others. Only a main heap's
+// has blocks that are sampled; for another it does nothing.
+void mx_guarded_set_rate(const mx_theap_t* theap, size_t rate, size_t seed);
+void mx_guarded_set_bound(const mx_theap_t* theap, size_t least, size_t most);
+extern mx_hidden mx_atomic(int) mx_guarded_has_own;  // a theap has a rate of its own, above 0
 MX_END_DECLS
 
-mx_inline bool mx_guarded_is_on(void) { return mx_option(guarded_sample_rate) > 0; }
+mx_inline bool mx_guarded_is_on(void) {
+  return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_guarded_has_own) != 0;
+}
 
 // A mark in a field that huge pages have no other use for.
 #define MX_GUARDED_MARK 0x7F

@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls that set which allocations are guarded. Sampling is one for the process: what is
-// set through any heap holds for all.
+// Owns the calls that set which allocations of a theap are guarded.
 #include "../../include/mimalloc.h"
-#include "../service/options.h"
+#include "../alloc/guarded.h"
+#include "handles.h"
 
 void mi_theap_guarded_set_sample_rate(mi_theap_t* theap, size_t sample_rate, size_t seed) {
-  (void)theap;
-  mx_option_set((int)mi_option_guarded_sample_seed, (long)seed);
-  mx_option_set((int)mi_option_guarded_sample_rate, (long)sample_rate);
+  if (theap != NULL) mx_guarded_set_rate(mx_api_theap(theap), sample_rate, seed);
 }
 
 void mi_theap_guarded_set_size_bound(mi_theap_t* theap, size_t min, size_t max) {
-  (void)theap;
-  mx_option_set((int)mi_option_guarded_min, (long)min);
-  mx_option_set((int)mi_option_guarded_max, (long)max);
+  if (theap != NULL) mx_guarded_set_bound(mx_api_theap(theap), min, max);
 }
 
 void mi_heap_guarded_set_sample_rate(mi_heap_t* heap, size_t sample_rate, size_t seed) {
-  (void)heap;
-  mi_theap_guarded_set_sample_rate(NULL, sample_rate, seed);
+  const mx_theap_t* const theap = mx_api_theap_of(heap);
+  if (theap != NULL) mx_guarded_set_rate(theap, sample_rate, seed);
 }
 
 void mi_heap_guarded_set_size_bound(mi_heap_t* heap, size_t min, size_t max) {
-  (void)heap;
-  mi_theap_guarded_set_size_bound(NULL, min, max);
+  const mx_theap_t* const theap = mx_api_theap_of(heap);
+  if (theap != NULL) mx_guarded_set_bound(theap, min, max);
 }

@@ -2,6 +2,7 @@
 // The calls that guard sampled blocks: how often, which sizes, and that a byte too far faults.
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -78,9 +79,28 @@ static void test_setters(bool by_heap) {
   set_bound(by_heap, 0, (size_t)1 << 30);
 }
 
+static void* count_in_thread(void* count) {
+  *(int64_t*)count = guarded_of(96);
+  return NULL;
+}
+
+// What one thread sets for its theap is not another's.
+static void test_other_thread(void) {
+  set_bound(false, 0, 1 << 20);
+  set_rate(false, 1);
+  int64_t elsewhere = -1;
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, count_in_thread, &elsewhere) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(elsewhere == 0);
+  CHECK(guarded_of(96) > 0);
+  set_rate(false, 0);
+}
+
 int main(void) {
   mi_option_set(mi_option_show_errors, 0);
   test_setters(false);
   test_setters(true);
+  test_other_thread();
   return 0;
 }
