@@ -175,6 +175,8 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
     memcpy(target->start, page->start, old_bytes);
   } else if (mx_os_move(page->start, target->start, old_bytes)) {
     if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
+    // Its memory went: if it is kept, the next block has to note what it uses.
+    mx_huge_page_resize(page, 0);
   } else {
     // Nothing of it was used; if it is kept, the next block has to note what it uses.
     mx_huge_page_resize(target, 0);
