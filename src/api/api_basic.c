@@ -73,8 +73,10 @@ size_t mi_good_size(size_t size) mi_attr_noexcept {
 // The size that a block has in its page; 0 when p leads to none.
 static size_t block_size_of(const void* p) {
   const mx_page_t* const page = mx_pagemap_get(p);
-  if (p == NULL || mx_pagemap_is_none(page) || mx_usable_size(p) == 0) return 0;
-  return page->block_size - MX_PAD;
+  if (p == NULL || mx_pagemap_is_none(page)) return 0;
+  const size_t usable = mx_usable_size(p);
+  // A sampled guarded block has no padding.
+  return usable == 0 ? 0 : mx_max(usable, page->block_size - MX_PAD);
 }
 
 static void* tell_size(void* p, size_t* block_size) {

@@ -331,6 +331,9 @@ int main(void) {
   test_zeroed();
   test_good_size();
   test_block_sizes();
+  mi_option_set(mi_option_guarded_sample_rate, 1);
+  test_block_sizes();
+  mi_option_set(mi_option_guarded_sample_rate, 0);
   test_foreign();
   test_text();
   test_realpath();
