@@ -155,8 +155,8 @@ static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t
          (r->numa_node >= 0 && claim_any(arenas, r, false, NODE_IGNORED, out));
 }
 
-// Free slices that are being purged are the purger's for that moment. Where no other arena can be had
-// that is worth waiting for, but not without end: a commit function may allocate itself.
+// Free slices that are being purged are the purger's for that moment. Where no other arena can be
+// had that is worth waiting for, but not without end: a commit function may allocate itself.
 static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                         mx_slices_t* out) {
   const uint64_t begin = mx_os_clock_msecs();
