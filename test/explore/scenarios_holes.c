@@ -95,6 +95,17 @@ static void frees_last_and_allocs(void) {
 }
 static void frees_last(void) { free_at(7); }
 
+// Another thread has freed all blocks of a full page; the owner takes them in and uses them.
+static void collect_setup(void) {
+  page_at_rest(2 * WORLD_PAGE_BLOCKS, 0);
+  ex_become(3);
+  for (size_t i = 0; i < WORLD_PAGE_BLOCKS; i++) free_at(i);
+  ex_become(0);
+}
+static void collects_and_allocs(void) {
+  for (size_t i = 16; i < 16 + 8; i++) alloc_at(i);
+}
+
 static void abandons(void) { world_end_thread(); }
 static void reclaims(void) { alloc_at(20); }
 static void abandoned_setup(void) {
@@ -151,6 +162,7 @@ const ex_scenario_t ex_holes_scenarios[] = {
     {"holes-hold", hold_setup, {takes_it_into_use, makes_holes, NULL}, audit, 3, 1},
     {"holes-last", last_setup, {frees_last_and_collects, makes_holes, NULL}, audit, 3, 1},
     {"holes-reuse", last_setup, {frees_last_and_allocs, makes_holes, NULL}, audit, 3, 1},
+    {"holes-collect", collect_setup, {collects_and_allocs, makes_holes, NULL}, audit, 3, 1},
     {"holes-abandon", rest_setup, {abandons, makes_holes, reclaims}, audit, 2, 1},
     {"holes-abandoned", abandoned_setup, {frees_last, makes_holes, reclaims}, audit, 2, 1},
     {"holes-destroy", heap_setup, {empties_and_destroys, makes_holes, NULL}, heap_audit, 3, 1},
