@@ -62,20 +62,18 @@ static void runs_in_a_circle(mx_page_t* page) {
 
 static mx_page_extra_t* extra_of(mx_page_t* page) { return mx_page_extra(page); }
 
-// The first n waiting blocks are on the list; what follows from that is not written yet.
-static void ends_delay(mx_page_t* page, uint32_t n, bool counted) {
+// The first n waiting blocks are on the list, but still have their places.
+static void ends_delay(mx_page_t* page, int n) {
   if (!MX_QUARANTINE) return;
-  mx_page_extra_t* const extra = extra_of(page);
-  n = extra->waiting < n ? extra->waiting : n;
-  for (uint32_t i = 0; i < n; i++) {
-    mx_block_set_next(page, extra->wait[i], page->free);
-    page->free = extra->wait[i];
+  for (int i = 0; i < MX_WAIT_PLACES; i++) {
+    mx_block_t* const block = extra_of(page)->wait[i];
+    if (block == NULL || n-- <= 0) continue;
+    mx_block_set_next(page, block, page->free);
+    page->free = block;
   }
-  if (counted) page->used -= n;
 }
-static void one_is_back(mx_page_t* page) { ends_delay(page, 1, false); }
-static void one_is_back_and_counted(mx_page_t* page) { ends_delay(page, 1, true); }
-static void all_are_back(mx_page_t* page) { ends_delay(page, 99, true); }
+static void one_is_back(mx_page_t* page) { ends_delay(page, 1); }
+static void all_are_back(mx_page_t* page) { ends_delay(page, MX_WAIT_PLACES); }
 static void waits_for_no_block(mx_page_t* page) {
   if (!MX_QUARANTINE) return;
   extra_of(page)->wait[0] = (mx_block_t*)live[BLOCKS - 2];  // which is in use
@@ -89,7 +87,6 @@ static const struct { const char* name; void (*enter)(mx_page_t* page); } states
     {"leads astray", leads_astray},
     {"a circle", runs_in_a_circle},
     {"one is back", one_is_back},
-    {"one is back and counted", one_is_back_and_counted},
     {"all are back", all_are_back},
     {"waits for no block", waits_for_no_block},
 };
@@ -133,7 +130,7 @@ static void try_state(mx_page_t* page, size_t i) {
   saved_t saved;
   const size_t size = page->capacity * page->block_size;
   memcpy(&saved.page, page, sizeof(saved.page));
-  if (MX_LIVE_BITS) memcpy(&saved.extra, extra_of(page), sizeof(saved.extra));
+  if (MX_QUARANTINE) memcpy(&saved.extra, extra_of(page), sizeof(saved.extra));
   memcpy(contents, page->start, size);
   states[i].enter(page);
   fflush(stdout);
@@ -143,7 +140,7 @@ static void try_state(mx_page_t* page, size_t i) {
     _exit(child());
   }
   memcpy((void*)page, &saved.page, sizeof(saved.page));
-  if (MX_LIVE_BITS) memcpy(extra_of(page), &saved.extra, sizeof(saved.extra));
+  if (MX_QUARANTINE) memcpy(extra_of(page), &saved.extra, sizeof(saved.extra));
   memcpy(page->start, contents, size);
   int status = 1;
   EXPECT(waitpid(pid, &status, 0) == pid);
