@@ -104,6 +104,8 @@ void mx_process_end(void) {
 }
 
 static void end_by_itself(void) {
+  // The background thread cannot answer any more.
+  if (mx_libc_threads_are_gone()) mx_scavenger_after_fork();
   if (mx_option(destroy_on_exit) <= 1) mx_process_end();
   mx_os_thread_setup(NULL);
 }

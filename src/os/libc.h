@@ -20,6 +20,12 @@
 
 #define MX_PATH_MAX 4096
 
+// Whether the process is ending and its other threads were stopped wherever they were.
+MX_BEGIN_DECLS
+bool mx_windows_is_ending(void);
+MX_END_DECLS
+#define mx_libc_threads_are_gone() mx_windows_is_ending()
+
 // Nothing forks.
 #define mx_libc_on_fork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
 
@@ -45,6 +51,8 @@ mx_inline const wchar_t* mx_libc_wgetenv(const wchar_t* name) { return _wgetenv(
 #else
 #define MX_PATH_MAX 4096
 #endif
+
+#define mx_libc_threads_are_gone() false
 
 #define mx_libc_on_fork(before, parent, child) ((void)pthread_atfork((before), (parent), (child)))
 

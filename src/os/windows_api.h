@@ -27,6 +27,8 @@ MX_BEGIN_DECLS
 BOOLEAN NTAPI SystemFunction036(void* buf, ULONG size);
 #define RtlGenRandom SystemFunction036
 
+// Takes the handler of faults away.
+void mx_windows_forget_faults(void);
 // A function of a module that is loaded, or NULL.
 void* mx_windows_find(const wchar_t* module, const char* name);
 MX_END_DECLS

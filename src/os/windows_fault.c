@@ -70,6 +70,11 @@ void mx_os_on_fault(bool (*on_fault)(const void* address)) {
   ensure_handler();
 }
 
+void mx_windows_forget_faults(void) {
+  void* const handle = mx_exchange_acq_rel(&registered, (void*)NULL);
+  if (handle != NULL) RemoveVectoredExceptionHandler(handle);
+}
+
 // ---- call stacks -------------------------------------------------------------------------------
 
 int mx_os_backtrace(void** frames, int most) {

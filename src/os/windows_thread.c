@@ -8,6 +8,7 @@
 
 #if defined(_WIN32)
 
+#include "libc.h"
 #include "windows_api.h"
 
 
@@ -43,7 +44,28 @@ __attribute__((section(".CRT$XLB"), used)) PIMAGE_TLS_CALLBACK mx_windows_tls_ca
     &on_tls_event;
 #endif
 
-void mx_os_thread_setup(void (*at_exit)(void* value)) { at_thread_exit = at_exit; }
+typedef BOOLEAN(NTAPI shutdown_fn)(void);
+
+bool mx_windows_is_ending(void) {
+  shutdown_fn* const is_shutdown =
+      (shutdown_fn*)(uintptr_t)mx_windows_find(L"ntdll", "RtlDllShutdownInProgress");
+  return is_shutdown != NULL && is_shutdown();
+}
+
+static bool is_in_dll(void) {
+  HMODULE own = NULL;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+                         GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+                     (LPCWSTR)(const void*)&at_thread_exit, &own);
+  return own != GetModuleHandleW(NULL);
+}
+
+// At the end of a process calls go on, and need the handler; a DLL that is unloaded must not leave
+// one behind.
+void mx_os_thread_setup(void (*at_exit)(void* value)) {
+  at_thread_exit = at_exit;
+  if (at_exit == NULL && !mx_windows_is_ending() && is_in_dll()) mx_windows_forget_faults();
+}
 
 void mx_os_thread_arm(void* value) { mx_tls(armed_value) = value; }
 

@@ -99,7 +99,8 @@ static size_t crt_msize(const crt_t* crt, void* p) {
 }
 
 static void* crt_expand(const crt_t* crt, void* p, size_t size) {
-  if (is_ours(p)) return mi_expand(p, size);
+  // What fits stays, also in builds whose blocks end in a canary.
+  if (is_ours(p)) return size <= mi_usable_size(p) ? p : mi_expand(p, size);
   return crt->expand == NULL ? NULL : CALL(crt, expand, realloc_fn)(p, size);
 }
 

@@ -102,7 +102,8 @@ const char* mx_option_unused(int option) {
                           : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
-    case mx_opt_retry_on_oom: return "only Windows refuses memory for a moment";
+    case mx_opt_retry_on_oom:
+      return MX_MAPS_WHOLE ? NULL : "only Windows refuses memory for a moment";
     case mx_opt_os_tag: return "only macOS has tags for memory";
     case mx_opt_deprecated_abandoned_page_purge: return "abandoned pages are purged like others";
     case -1: return "the safe modes are chosen when the library is built";

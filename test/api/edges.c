@@ -191,7 +191,10 @@ static void test_environment(void) {
   ROW("dupenv_s", mi_dupenv_s(&text, &size, "EDGES") == 0 && size == 6 && is_text(text, "value"));
   ROW("dupenv_s without the size",
       mi_dupenv_s(&text, NULL, "EDGES") == 0 && is_text(text, "value"));
-#if !defined(_WIN32)
+#if defined(_WIN32)
+  ROW("wdupenv_s", mi_wdupenv_s(&wide, &size, L"EDGES") == 0 && wcscmp(wide, L"value") == 0);
+  mi_free(wide);
+#else
   ROW("wdupenv_s", mi_wdupenv_s(&wide, &size, L"EDGES") == EINVAL && wide == NULL);
   ROW("wdupenv_s without a place", mi_wdupenv_s(NULL, NULL, L"EDGES") == EINVAL);
 #endif

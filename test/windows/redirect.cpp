@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A program that knows nothing of the library but where to look whether it is there:
 //
-//   redirect on|off|late
+//   redirect on|off|late|unload
 //
 // on: the DLL came with the program and serves all that the C run-time should; off: it does not;
-// late: it is loaded now, when blocks of the run-time exist already.
+// late: it is loaded now, when blocks of the run-time exist already;
+// unload: it comes, serves its own calls only, and goes.
 #include <windows.h>
 
 #include <malloc.h>
@@ -121,7 +122,8 @@ static void check_are_ours(bool expected) {
   delete one;
   std::vector<std::string> many(1000, "a string that is too long for its object");
   CHECK(ours(many.data()) == expected && ours(many[500].data()) == expected);
-  CHECK(realloc(malloc(10), 0) == NULL);  // as this C run-time has it
+  void* volatile small = malloc(10);
+  CHECK(realloc(small, 0) == NULL);  // as this C run-time has it
   char* const at = (char*)_aligned_offset_malloc(500, 64, 16);
   CHECK(((uintptr_t)at + 16) % 64 == 0 && ours(at) == expected);
   _aligned_free(at);
@@ -182,7 +184,34 @@ static void write_and_read(void) {
   fclose(file);
 }
 
+static LONG NTAPI go_on(EXCEPTION_POINTERS* pointers) {
+  (void)pointers;
+  return EXCEPTION_CONTINUE_EXECUTION;
+}
+
+// Nothing of it may be called when it is gone, neither by exceptions nor by ends of threads.
+static void check_unload(void) {
+  void* (*allocate)(size_t size) = NULL;
+  void (*release)(void* p) = NULL;
+  SetEnvironmentVariableA("MIMALLOC_DISABLE_REDIRECT", "1");
+  const HMODULE module = LoadLibraryA("mimalloc.dll");
+  CHECK(module != NULL && find_library() && !is_redirected());
+  find(allocate, module, "mi_malloc");
+  find(release, module, "mi_free");
+  release(allocate(1000));
+  CHECK(FreeLibrary(module) && GetModuleHandleA("mimalloc.dll") == NULL);
+  is_in_heap = NULL;
+  AddVectoredExceptionHandler(0, go_on);
+  RaiseException(0xE0000001, 0, 0, NULL);
+  check_threads();
+}
+
 int main(int argc, char** argv) {
+  if (argc > 1 && strcmp(argv[1], "unload") == 0) {
+    check_unload();
+    if (failures == 0) printf("redirect unload: as expected\n");
+    return failures != 0;
+  }
   const std::string mode = (argc > 1 ? argv[1] : "on");
   blocks_t before = make_blocks();
   if (mode == "late") {
