@@ -164,10 +164,12 @@ static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_req
     const int64_t seen = mx_load_relaxed(&mx_process_counters.arena_purges);
     const bool was_purging = (mx_load_acquire(&arenas->purging) != 0);
     if (claim(arenas, r, out)) return true;
-    const bool missed_none = (mx_load_acquire(&arenas->purging) == 0 && !was_purging &&
-                              mx_load_relaxed(&mx_process_counters.arena_purges) == seen);
-    if (missed_none || mx_os_clock_msecs() - begin > PURGE_WAIT_MSECS) return false;
-    mx_os_yield();
+    const bool missed_none =
+        (!was_purging && mx_load_relaxed(&mx_process_counters.arena_purges) == seen);
+    const bool is_purging = (mx_load_acquire(&arenas->purging) != 0);
+    if (missed_none && !is_purging) return false;
+    if (mx_os_clock_msecs() - begin > PURGE_WAIT_MSECS) return false;
+    if (is_purging) mx_os_yield();
   }
 }
 
