@@ -22,6 +22,7 @@ set(mi_source_names
   arena/arena_list.c
   arena/huge_pages.c
   arena/purge.c
+  arena/refill.c
   arena/slices.c
   page/freelist.c
   page/holes.c

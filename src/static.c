@@ -34,6 +34,7 @@
 #include "arena/arena_list.c"
 #include "arena/huge_pages.c"
 #include "arena/purge.c"
+#include "arena/refill.c"
 #include "arena/slices.c"
 
 #include "page/freelist.c"

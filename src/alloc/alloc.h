@@ -37,7 +37,8 @@ void* mx_block_of(const void* p);
 size_t mx_usable_size(const void* p);
 
 // ---- huge blocks (huge.c) ----------------------------------------------------------------------
-void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero);
+// A block that is_growing gets a place where it can go on.
+void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero);
 void mx_huge_free(mx_page_t* page);
 // Resizes in place, or by moving page tables; NULL when it cannot.
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero);

@@ -18,6 +18,9 @@
 // Moving page tables pays from this size on; below, copying is as fast.
 #define MOVE_MIN (256 * MX_KIB)
 
+// Page tables move in such steps elsewhere, too (see arena/refill.c).
+#define MOVE_STEP MX_MIB
+
 // A huge block of so many large OS pages may be backed by them.
 #define THP_PAGES_MIN 4
 
@@ -25,10 +28,17 @@
 
 // ---- allocating and freeing --------------------------------------------------------------------
 
-// From byte `from` to byte `to` a block will be used. All of it counts as memory in use at once,
-// since no later call tells.
-static void note_use(const mx_page_t* page, size_t from, size_t to) {
-  if (page->arena != NULL && to > from) mx_arena_touch(page->arena, page->start + from, to - from);
+// From byte `from` to byte `to` a block will be used, and shall read as zero or not. All of it
+// counts as memory in use at once, since no later call tells.
+static void note_use(const mx_page_t* page, size_t from, size_t to, bool zero) {
+  mx_arena_t* const arena = page->arena;
+  if (arena == NULL || to <= from) return;
+  mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
+  // Whole steps, unless a guard lies behind the block.
+  const size_t end = (MX_GUARD_PAGES ? to : mx_page_size(page));
+  if (!zero) mx_arena_refill(arenas, arena, page->start + from, end - from);
+  const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
+  mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
 // With allow_thp=1, large OS pages back what is dense and lasting: that is huge blocks of which a
@@ -42,12 +52,15 @@ static void advise_thp(const mx_page_t* page, size_t bytes) {
 }
 
 // A block of which no byte is in use yet. *is_zero: it reads as zero.
-static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool* is_zero) {
+static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
+                             bool* is_zero) {
   mx_slices_t slices;
   const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
-  mx_page_t* page =
-      mx_huge_page_alloc(heap, mx_div_up(bytes + guard, MX_SLICE_SIZE), align_slices, &slices);
+  const size_t count = mx_div_up(bytes + guard, MX_SLICE_SIZE);
+  const size_t step = MOVE_STEP / MX_SLICE_SIZE;
+  mx_page_t* page = mx_huge_page_alloc(heap, is_growing ? mx_align_up(count, step) : count,
+                                       align_slices, is_growing, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
@@ -64,7 +77,7 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
   mx_page_t* const page =
       mx_huge_cache_take(heap, mx_div_up(bytes, MX_SLICE_SIZE), mx_max(align / MX_SLICE_SIZE, 1));
   if (page == NULL) return NULL;
-  if (bytes > page->block_size) note_use(page, page->block_size, bytes);
+  if (bytes > page->block_size) note_use(page, page->block_size, bytes, false);
   page->block_size = bytes;
   page->capacity = page->used = 1;
   mx_heap_link_page(heap, page);
@@ -72,7 +85,7 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
   return page;
 }
 
-void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero) {
+void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero) {
   if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
   const size_t bytes = mx_align_up(size + (MX_PADDING ? 8 : 0), mx_facts.os_page);
   bool is_zero = false;
@@ -81,9 +94,9 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool zero) {
     if (zero) memset(page->start, 0, bytes);
     return page->start;
   }
-  page = make_block(heap, bytes, align, &is_zero);
+  page = make_block(heap, bytes, align, is_growing, &is_zero);
   if (page == NULL) return NULL;
-  note_use(page, 0, bytes);
+  note_use(page, 0, bytes, zero);
   if (zero && !is_zero) memset(page->start, 0, bytes);
   return page->start;
 }
@@ -113,7 +126,7 @@ static void clear_tail(mx_page_t* page, size_t old_bytes, size_t bytes, bool zer
   if (zero && bytes > old_bytes) memset(page->start + old_bytes, 0, bytes - old_bytes);
 }
 
-static bool shrink(mx_page_t* page, size_t bytes) {
+static void shrink(mx_page_t* page, size_t bytes) {
   const size_t keep = mx_div_up(bytes, MX_SLICE_SIZE);
   const size_t drop = page->slice_count - keep;
   if (drop > 0 && page->arena != NULL) {
@@ -123,6 +136,18 @@ static bool shrink(mx_page_t* page, size_t bytes) {
     mx_slices_free(&subproc->arenas, page->arena, page->slice_index + keep, drop);
   }
   mx_huge_page_resize(page, bytes);
+}
+
+static bool extend(mx_page_t* page, size_t more) {
+  mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
+  const size_t index = page->slice_index + page->slice_count;
+  bool is_zero;
+  if (!mx_slices_extend(arenas, page->arena, index, more, &is_zero)) return false;
+  if (!mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
+    mx_slices_free(arenas, page->arena, index, more);
+    return false;
+  }
+  page->slice_count += (uint32_t)more;
   return true;
 }
 
@@ -132,19 +157,13 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
   if (need > page->slice_count) {
     if (page->arena == NULL) return false;
     const size_t more = need - page->slice_count;
-    bool is_zero;
-    if (!mx_slices_extend(&mx_page_heap(page)->subproc->arenas, page->arena,
-                          page->slice_index + page->slice_count, more, &is_zero)) {
-      return false;
-    }
-    if (!mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
-      mx_slices_free(&mx_page_heap(page)->subproc->arenas, page->arena,
-                     page->slice_index + page->slice_count, more);
-      return false;
-    }
-    page->slice_count = (uint32_t)need;
+    mx_huge_cache_flush(true);  // it may lie in the way, or have pages that are needed here
+    // Up to the end of a step, too, if that is free: what is moved there are whole steps.
+    uintptr_t const end = (uintptr_t)page->start + mx_page_size(page) + more * MX_SLICE_SIZE;
+    const size_t rest = (mx_align_up(end, MOVE_STEP) - end) / MX_SLICE_SIZE;
+    if (!extend(page, more + rest) && (rest == 0 || !extend(page, more))) return false;
   }
-  note_use(page, old_bytes, bytes);
+  note_use(page, old_bytes, bytes, zero);
   clear_tail(page, old_bytes, bytes, zero);
   mx_huge_page_resize(page, bytes);
   return true;
@@ -157,6 +176,25 @@ static bool is_mostly_present(const mx_page_t* page, size_t bytes) {
   return mx_bits_count(page->arena->present, first, count) >= count - count / 4;
 }
 
+// Moves what a block holds from byte `from` to byte `to`. The OS moves only what lies in one of its
+// mappings, which end on multiples of MOVE_STEP where they were split (see arena/refill.c).
+static void move_contents(const mx_page_t* page, const mx_page_t* target, size_t from, size_t to) {
+  uint8_t* const source = page->start + from;
+  if (mx_os_move(source, target->start + from, to - from)) {
+    if (page->arena != NULL) mx_arena_untouch(page->arena, source, to - from);
+    return;
+  }
+  if (to - from <= MOVE_STEP) {
+    memcpy(target->start + from, source, to - from);
+    return;
+  }
+  const size_t half = (to - from) / 2;
+  const size_t more = (size_t)(0 - ((uintptr_t)source + half)) % MOVE_STEP;  // to the next step
+  const size_t middle = from + half + (half + more < to - from ? more : 0);
+  move_contents(page, target, from, middle);
+  move_contents(page, target, middle, to);
+}
+
 // A block that grows in small steps gets room to grow again, so that n steps move O(log n) times;
 // what is not touched costs address space only.
 static void* move(mx_page_t* page, size_t bytes, bool zero) {
@@ -166,42 +204,46 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   const bool small_step = (bytes - old_bytes < old_bytes / 4);
   const size_t room = (small_step ? mx_max(bytes, old_bytes + old_bytes / 2) : bytes);
   bool is_zero;
-  mx_page_t* target = make_block(heap, room, 1, &is_zero);
-  if (target == NULL) target = make_block(heap, bytes, 1, &is_zero);
+  mx_page_t* target = make_block(heap, room, 1, true, &is_zero);
+  if (target == NULL) target = make_block(heap, bytes, 1, true, &is_zero);
   if (target == NULL) return NULL;
+  // Page tables moved onto memory that is there already would lose it, and the next block would
+  // pay more faults than the copy costs.
   if (is_mostly_present(target, old_bytes)) {
-    // Page tables moved onto memory that is there already would lose it, and the next block would
-    // pay more faults than the copy costs.
     memcpy(target->start, page->start, old_bytes);
-  } else if (mx_os_move(page->start, target->start, old_bytes)) {
-    if (page->arena != NULL) mx_arena_untouch(page->arena, page->start, old_bytes);
+  } else {
+    move_contents(page, target, 0, old_bytes);
     // Its memory went: if it is kept, the next block has to note what it uses.
     mx_huge_page_resize(page, 0);
-  } else {
-    // Nothing of it was used; if it is kept, the next block has to note what it uses.
-    mx_huge_page_resize(target, 0);
-    mx_huge_free(target);
-    return NULL;
   }
-  note_use(target, 0, bytes);
+  note_use(target, 0, old_bytes, true);
+  note_use(target, old_bytes, bytes, zero);
   clear_tail(target, old_bytes, bytes, zero && !is_zero);
   mx_huge_page_resize(target, bytes);
   mx_huge_free(page);
   return target->start;
 }
 
-bool mx_huge_resize(mx_page_t* page, size_t size) {
-  if (MX_PADDING || mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return false;
+// Whole OS pages for a new size; 0 when a block of this size is not made out of this one.
+static size_t bytes_for(const mx_page_t* page, size_t size) {
+  if (mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return 0;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
-  if (bytes <= MX_BIN_MAX_SIZE) return false;
-  return bytes <= page->block_size ? shrink(page, bytes) : grow_in_place(page, bytes, false);
+  return bytes > MX_BIN_MAX_SIZE ? bytes : 0;
+}
+
+static bool resize(mx_page_t* page, size_t bytes, bool zero) {
+  if (bytes > page->block_size) return grow_in_place(page, bytes, zero);
+  shrink(page, bytes);
+  return true;
+}
+
+bool mx_huge_resize(mx_page_t* page, size_t size) {
+  const size_t bytes = (MX_PADDING ? 0 : bytes_for(page, size));
+  return bytes != 0 && resize(page, bytes, false);
 }
 
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {
-  if (mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
-  const size_t bytes = mx_align_up(size, mx_facts.os_page);
-  if (bytes <= MX_BIN_MAX_SIZE) return NULL;
-  if (bytes <= page->block_size) return shrink(page, bytes) ? page->start : NULL;
-  if (grow_in_place(page, bytes, zero)) return page->start;
-  return move(page, bytes, zero);
+  const size_t bytes = bytes_for(page, size);
+  if (bytes == 0) return NULL;
+  return resize(page, bytes, zero) ? page->start : move(page, bytes, zero);
 }

@@ -14,7 +14,8 @@
 #define EINVAL_ 22
 
 // A block that is alone in its page, or has no bytes.
-static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool zero) {
+static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
+                         bool zero) {
   if (theap->heap == NULL) theap = mx_thread_theap();
   if (theap == NULL) return mx_alloc_failed(size);
   if (MX_ZERO_BLOCKS && size == 0) {
@@ -22,10 +23,10 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool zero
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
-  void* p = mx_huge_alloc(theap->heap, least, align, zero);
+  void* p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_relieve(theap);
-    p = mx_huge_alloc(theap->heap, least, align, zero);
+    p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }
   if (MX_HARDEN) mx_harden_alloc_huge(p, size);
@@ -54,7 +55,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
   const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
   if (align > MX_SHARED_ALIGN_MAX || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
-    return alloc_apart(theap, size, align, zero);
+    return alloc_apart(theap, size, align, false, zero);
   }
   void* const p =
       (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
@@ -72,9 +73,22 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
   return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
 }
 
+// A block that grows by a small step will grow again: room for some more steps saves half of the
+// copies. Blocks below ROOM_MIN are cheap to copy; with padding the usable size is what was asked.
+#define ROOM_MIN (8 * MX_KIB)
+
+static size_t with_room(size_t size, size_t old_usable) {
+  if (MX_PADDING || size < ROOM_MIN || size > MX_BIN_MAX_SIZE) return size;
+  if (size <= old_usable || size - old_usable > old_usable / 8) return size;
+  return mx_min(size + size / 8, MX_BIN_MAX_SIZE);
+}
+
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
                         size_t offset, bool zero) {
-  void* const fresh = alloc_any(theap, size, align, offset, false);
+  const bool outgrows = (size > old_usable && size > MX_BIN_MAX_SIZE && is_plain(align, offset));
+  const size_t asked = (outgrows ? size : with_room(size, old_usable));
+  void* const fresh = (outgrows ? alloc_apart(theap, asked, 1, true, false)
+                                : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
   const size_t keep = mx_min(old_usable, size);
   memcpy(fresh, p, keep);

@@ -80,6 +80,7 @@ typedef struct mx_slices_request_s {
   size_t align;       // of the start, in slices; a power of two
   mx_arena_t* arena;  // only this one, or NULL
   int numa_node;      // preferred node, or -1
+  bool is_growing;    // best where much is free behind it
 } mx_slices_request_t;
 
 // How memory that becomes an arena is described.
@@ -114,9 +115,13 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
 
+// Moves OS pages of free slices to where a part of the caller's run is fresh, whatever they hold.
+void mx_arena_refill(mx_arenas_t* arenas, mx_arena_t* arena, void* start, size_t size);
 // Marks the OS pages that a range overlaps as present and counts them as committed; answers how
 // many were not before: those read as zero. The caller owns their slices.
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size);
+// Whether all OS pages of a range are.
+bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size);
 // The opposite, after the OS took the contents of a range of whole OS pages.
 size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
 // The number of a present bit, and how many bits a slice has.
@@ -133,7 +138,7 @@ void mx_arenas_purge_tick(mx_arenas_t* arenas);
 // follows from that once it is.
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
 void mx_arenas_after_free(mx_arenas_t* arenas);
-// For slices.c: `count` slices were handed out that are not present.
+// `count` slices were handed out that are not present.
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
 // Told when something begins to wait, or may (the background purger); NULL: nobody listens.
 typedef void(mx_waiting_fn)(void);

@@ -54,8 +54,10 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
-  if (gone <= 0) return;
-  const intptr_t regret = (intptr_t)mx_min(count, (size_t)gone);
+  // Where as much still waits, but at the wrong place, it was not for want of waiting.
+  const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->waiting);
+  if (gone <= 0 || lacking <= 0) return;
+  const intptr_t regret = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -regret);
   if (mx_add_relaxed(&arenas->keep, regret) == 0) {
     mx_store_relaxed(&arenas->keep_until, mx_os_clock_msecs() + KEEP_MSECS);

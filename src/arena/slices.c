@@ -55,13 +55,11 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, slice_start(arena, index), count * MX_SLICE_SIZE);
   }
-  // Of a page of blocks only the first slice is sure to be touched soon.
-  const bool is_carved = (count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
-  if (is_carved) {
-    if (!mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
-  } else if (dirty < count) {
-    mx_arenas_note_fresh(arenas, count - dirty);
-  }
+  // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those who
+  // make them know what is fresh.
+  const bool is_carved =
+      (count == 1 || count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
+  if (is_carved && !mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return true;
@@ -90,6 +88,33 @@ static size_t home_of(const mx_arena_t* arena, size_t count) {
   return count == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
 }
 
+static bool hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                     mx_slices_t* out) {
+  out->arena = arena;
+  out->index = index;
+  out->count = count;
+  out->start = slice_start(arena, index);
+  return prepare(arenas, arena, index, count, &out->is_zero);
+}
+
+// Blocks that grow side by side would be in each other's way all the time. So one that cannot grow
+// where it is moves to a place far from others, of which there are some at the end of an arena.
+#define GROWING_PLACE ((size_t)512)
+
+static bool claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
+                        mx_slices_t* out) {
+  const size_t room = mx_max(mx_align_up(2 * r->count, GROWING_PLACE), GROWING_PLACE);
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  size_t i = mx_align_up(offset + arena->slices / 8 * 7, GROWING_PLACE) - offset;
+  for (; i + room <= arena->slices; i += GROWING_PLACE) {
+    if (mx_bits_count(arena->free, i, room) == room &&
+        mx_bits_try_claim(arena->free, i, r->count)) {
+      return hand_out(arenas, arena, i, r->count, out);
+    }
+  }
+  return false;
+}
+
 static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                      const mx_bits_t* also, mx_slices_t* out) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
@@ -111,11 +136,7 @@ static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_req
       continue;
     }
     if (r->count == 1 && also == NULL) mx_store_relaxed(&arena->low_hint, i);
-    out->arena = arena;
-    out->index = i;
-    out->count = r->count;
-    out->start = slice_start(arena, i);
-    return prepare(arenas, arena, i, r->count, &out->is_zero);
+    return hand_out(arenas, arena, i, r->count, out);
   }
 }
 
@@ -136,6 +157,7 @@ static bool claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, bool di
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
     if (!suits(arena, r, match)) continue;
+    if (r->is_growing && r->align == 1 && claim_place(arenas, arena, r, out)) return true;
     if (claim_in(arenas, arena, r, dirty ? arena->dirty : NULL, out)) return true;
   }
   return false;

@@ -77,7 +77,7 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
   }
   const size_t size = mx_bin_size(bin);
   const int node = mx_heap_node(heap);
-  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, node};
+  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, node, false};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;

@@ -44,6 +44,7 @@ struct mx_theap_s {
   mx_page_t* retained[MX_RETAINED_MAX];  // ring of empty pages among the partial ones, with holes
   uint32_t retained_until[MX_RETAINED_MAX];  // low bits of the clock, in ms
   uint32_t retained_next;                // where in the ring the next one goes
+  uint32_t retained_oldest;              // no page lies between that place and this one
   uint32_t retained_slices;
   uint64_t idle[MX_BIN_COUNT / 64 + 1];  // bins whose current page was empty at the last round
   uint32_t visits;                       // of the slow path
@@ -226,8 +227,10 @@ void mx_os_pages_lock_records(void);
 void mx_os_pages_unlock_records(void);
 
 // ---- pages that hold one huge block (os_pages.c) -----------------------------------------------
-// A page record with memory for a huge block; not initialised. NULL when out of memory.
-mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, mx_slices_t* out);
+// A page record with memory for a huge block; not initialised. NULL when out of memory. A block
+// that is growing gets memory with room behind it, if there is.
+mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,
+                              mx_slices_t* out);
 // Enters an initialised one where it can be found; it belongs to its heap from then on.
 bool mx_huge_page_enter(mx_page_t* page);
 // Changes the block's size in the record and in the counters.

@@ -43,9 +43,9 @@ mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align)
   if (mx_load_relaxed(&kept_page) == NULL || heap != &mx_subproc_main.main_heap) return NULL;
   mx_page_t* const page = mx_exchange_acq_rel(&kept_page, (mx_page_t*)NULL);
   if (page == NULL || fits(page, count, align)) return page;
-  // Somebody else's size: it goes back, unless another page came meanwhile.
-  mx_page_t* none = NULL;
-  if (!mx_cas_strong_acq_rel(&kept_page, &none, page)) mx_huge_page_drop(&mx_subproc_main, page);
+  // Left where it is, it would only be in the way: of this request, which its memory may serve, and
+  // of a block before it that grows.
+  mx_huge_page_drop(&mx_subproc_main, page);
   return NULL;
 }
 

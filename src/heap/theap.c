@@ -96,8 +96,8 @@ static void release(mx_theap_t* theap, mx_page_t* page) {
 // Lets go of kept pages, the oldest first: those whose time is over, and as many as it takes to
 // have `excess` slices less.
 static void age_retained(mx_theap_t* theap, uint32_t now, int64_t excess) {
-  for (uint32_t i = 0; i < MX_RETAINED_MAX && theap->retained_slices > 0; i++) {
-    const uint32_t slot = (theap->retained_next + i) % MX_RETAINED_MAX;
+  for (; theap->retained_slices > 0; theap->retained_oldest++) {
+    const uint32_t slot = theap->retained_oldest % MX_RETAINED_MAX;
     mx_page_t* page = theap->retained[slot];
     if (page == NULL) continue;
     if (excess <= 0 && (int32_t)(theap->retained_until[slot] - now) > 0) return;
@@ -120,6 +120,9 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   const uint32_t slot = theap->retained_next % MX_RETAINED_MAX;
   if (page->slice_count > most) return false;
   if (theap->retained[slot] != NULL) release(theap, theap->retained[slot]);
+  if (theap->retained_slices == 0) theap->retained_oldest = theap->retained_next;
+  const uint32_t last_turn = theap->retained_next - (MX_RETAINED_MAX - 1);
+  if ((int32_t)(last_turn - theap->retained_oldest) > 0) theap->retained_oldest = last_turn;
   mx_counter_add(&mx_process_counters.pages_retire, 1);
   theap->retained_next++;
   theap->retained[slot] = page;

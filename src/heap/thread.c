@@ -31,7 +31,7 @@ mx_subproc_t mx_subproc_main;
 #define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
 #define EMPTY_THEAP                                                                             \
   {                                                                                             \
-    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, {0}, 0,    \
+    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, 0, {0}, 0, \
         false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, 0, NULL,       \
         NULL, NULL, false, false                                                              \
   }

@@ -19,6 +19,10 @@
 // to this: what was never carved was never touched.
 #define CARVE_MAX (8 * MX_KIB)
 
+// Memory that is present costs nothing to carve: there as many as this at once, up to a page.
+#define CARVE_PRESENT_BLOCKS 16
+#define CARVE_PRESENT_MAX (64 * MX_KIB)
+
 mx_page_t mx_page_none;
 
 // Behind a huge block all that is left of its slices is a guard.
@@ -93,6 +97,16 @@ static uint32_t carve_count(const mx_page_t* page) {
   return (uint32_t)mx_min(count, page->reserved - page->capacity);
 }
 
+// As carve_count, but for what is present: 0 when it would be no more.
+static uint32_t carve_count_present(const mx_page_t* page, uint32_t count) {
+  const size_t size = page->block_size;
+  size_t more = mx_min(CARVE_PRESENT_BLOCKS, page->reserved - page->capacity);
+  if (more * size > CARVE_PRESENT_MAX) more = CARVE_PRESENT_MAX / size;
+  if (more <= count) return 0;
+  const uint8_t* const first = page->start + page->capacity * size;
+  return mx_arena_is_present(page->arena, first, more * size) ? (uint32_t)more : 0;
+}
+
 // The range is about to be used. True when none of its OS pages was present: it reads as zero.
 static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
   mx_arena_t* const arena = page->arena;
@@ -156,9 +170,12 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   *is_zero = false;
   if (mx_page_has_holes(page) && mx_holes_carve(page)) return true;
   if (page->capacity >= page->reserved) return false;
-  const size_t count = carve_count(page);
+  uint32_t count = carve_count(page);
   const size_t first = page->capacity;
-  const bool was_clean = touch(page, (uint8_t*)block_at(page, first), count * page->block_size);
+  const uint32_t present = carve_count_present(page, count);
+  const bool was_clean = (present == 0 && touch(page, (uint8_t*)block_at(page, first),
+                                                count * page->block_size));
+  if (present != 0) count = present;
   *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
   // A fork may come in between: what counts as carved there has its canaries.
   if (MX_PADDING || MX_DEBUG_FILL) {
