@@ -22,7 +22,7 @@ static bool may_keep(const mx_page_t* page) {
   if (MX_CHECKED_FREE || page->arena == NULL || page->arena->is_pinned) return false;
   if (page->arena->is_exclusive || mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (page->slice_count > KEPT_MAX || mx_option(purge_delay) == 0) return false;
-  return page->slice_count <= mx_arenas_may_wait(&mx_subproc_main.arenas);
+  return (intptr_t)page->slice_count <= mx_arenas_may_wait(&mx_subproc_main.arenas);
 }
 
 bool mx_huge_cache_put(mx_page_t* page) {

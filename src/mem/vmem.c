@@ -113,6 +113,10 @@ void* mx_vmem_map(size_t size, size_t align, bool commit) {
 }
 
 void mx_vmem_unmap(void* p, size_t size, size_t committed) {
+  // What is mapped next may lie in the same place, and is not writable.
+  if ((uint8_t*)p < first.writable && first.meta_end < (uint8_t*)p + size) {
+    first.writable = first.meta_end;
+  }
   mx_os_unmap(p, size);
   mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
   mx_count_add(&mx_process_counters.committed, -(int64_t)committed);

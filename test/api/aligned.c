@@ -49,7 +49,8 @@ static void test_refusals(void) {
       EXPECT_ERRNO(mi_malloc_aligned_at(huge[i], align, 1), ENOMEM);
     }
   }
-  EXPECT_ERRNO(mi_malloc_aligned(100, (size_t)PTRDIFF_MAX + 1), ENOMEM);
+  // Of addresses of 32 bits one is such a multiple, and may be free.
+  if (sizeof(size_t) > 4) EXPECT_ERRNO(mi_malloc_aligned(100, (size_t)PTRDIFF_MAX + 1), ENOMEM);
   EXPECT_ERRNO(mi_calloc_aligned(SIZE_MAX / 2, 3, 64), ENOMEM);
   EXPECT_ERRNO(mi_calloc_aligned_at(SIZE_MAX / 2, 3, 64, 8), ENOMEM);
   EXPECT_ERRNO(mi_malloc_aligned_at(100, 1 << 17, 8), EOVERFLOW);

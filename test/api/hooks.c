@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Run-time hooks: the deferred-free function and its heartbeat, collecting, threads that begin and
 // end by call, the end of the process with what its options ask for.
+#include <errno.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 #include <pthread.h>
@@ -116,7 +117,7 @@ static void test_reduce(void) {
   mi_stats_init(&after);
   CHECK(mi_stats_get(&before));
   for (size_t i = 0; i < COUNT_OF(blocks); i += 2) mi_free(blocks[i]);
-  mi_collect_reduce((size_t)1 << 40);
+  mi_collect_reduce(SIZE_MAX / 2);
   mi_collect_reduce(0);
   CHECK(mi_stats_get(&after));
   CHECK(after.pages_abandoned.current > before.pages_abandoned.current);
@@ -124,6 +125,9 @@ static void test_reduce(void) {
 }
 
 // ---- the end of the process --------------------------------------------------------------------
+
+// An emulator that runs this program may be unable to start it anew: the last tests are left out.
+#define NO_EXEC 77
 
 // Runs this program once more with one variable in its environment; what it writes to stderr.
 #if defined(_WIN32)
@@ -153,7 +157,7 @@ static void output_of_child(const char* name, const char* value, const char* rol
     close(ends[1]);
     setenv(name, value, 1);
     execl("/proc/self/exe", "hooks", role, (char*)NULL);
-    _exit(9);
+    _exit(errno == ENOEXEC ? NO_EXEC : 9);
   }
   close(ends[1]);
   size_t length = 0;
@@ -161,7 +165,12 @@ static void output_of_child(const char* name, const char* value, const char* rol
   text[length] = 0;
   close(ends[0]);
   int status = 1;
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  if (WEXITSTATUS(status) == NO_EXEC) {
+    fprintf(stderr, "hooks: the end of the process is not tested: no exec of this program here\n");
+    exit(NO_EXEC);
+  }
+  CHECK(WEXITSTATUS(status) == 0);
 }
 #endif
 

@@ -6,6 +6,7 @@
 #include "expect.h"
 
 static const size_t too_large[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX - 4096, SIZE_MAX};
+#define ANY (-1)
 #define TOO_LARGE (sizeof(too_large) / sizeof(too_large[0]))
 
 // ---- aligned -----------------------------------------------------------------------------------
@@ -32,12 +33,13 @@ static void test_posix_memalign(void) {
               {64, SIZE_MAX, ENOMEM},
               {64, (size_t)PTRDIFF_MAX + 1, ENOMEM},
               {sizeof(void*), SIZE_MAX - 100, ENOMEM},
-              {(size_t)1 << (sizeof(size_t) * 8 - 1), 8, ENOMEM}};
+              // Of addresses of 32 bits one is such a multiple, and may be free.
+              {(size_t)1 << (sizeof(size_t) * 8 - 1), 8, sizeof(size_t) == 4 ? ANY : ENOMEM}};
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     void* p = &untouched;
     int result = -1;
     KEEP_ERRNO(result = mi_posix_memalign(&p, rows[i].align, rows[i].size));
-    EXPECT_AT(i, result == rows[i].result);
+    EXPECT_AT(i, rows[i].result == ANY || result == rows[i].result);
     EXPECT_AT(i, (p == &untouched) == (result != 0));
     if (result != 0) continue;
     EXPECT_AT(i, is_multiple(p, rows[i].align) && is_usable_for(p, rows[i].size));

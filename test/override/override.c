@@ -87,7 +87,14 @@ static int is_exact(void) {
 
 // ---- the names ---------------------------------------------------------------------------------
 
-static void check_name(const char* name, const char* library) {
+// In names of operators a 32-bit size_t is an unsigned int, j instead of m.
+static void spell_size(char* name) {
+  if (sizeof(size_t) == 4 && strncmp(name, "_Zn", 3) == 0 && name[4] == 'm') name[4] = 'j';
+  if (sizeof(size_t) == 4 && strncmp(name, "_Zd", 3) == 0 && name[6] == 'm') name[6] = 'j';
+}
+
+static void check_name(char* name, const char* library) {
+  spell_size(name);
   void* const found = dlsym(RTLD_DEFAULT, name);
   Dl_info info;
   if (found != NULL && dladdr(found, &info) != 0 && strcmp(info.dli_fname, library) == 0) return;
@@ -141,7 +148,7 @@ static void test_standard(void) {
   EXPECT_ERRNO(reallocarray(NULL, too_large, 2), ENOMEM);
   void* const untouched = &failures;
   p = untouched;
-  EXPECT(posix_memalign(&p, 24, 8) == EINVAL && posix_memalign(&p, 4, 8) == EINVAL);
+  EXPECT(posix_memalign(&p, 24, 8) == EINVAL && posix_memalign(&p, 2, 8) == EINVAL);
   EXPECT(posix_memalign(&p, 64, too_large) == ENOMEM && p == untouched);
   EXPECT(posix_memalign(&p, 4096, 10) == 0 && is_ours(p) && is_multiple(p, 4096));
   free(p);

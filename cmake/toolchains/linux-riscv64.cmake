@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+# 64-bit RISC-V.
+set(CMAKE_SYSTEM_PROCESSOR riscv64)
+set(mi_triple riscv64-linux-gnu)
+set(mi_qemu qemu-riscv64-static)
+include("${CMAKE_CURRENT_LIST_DIR}/linux-cross.cmake")

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// The ground floor of this system, held to the promises of os.h. It is the first test that a port
+// has to pass.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../src/os/os.h"
+#include "../../src/os/thread.h"
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+#define SIZE (1024 * 1024)
+
+static bool is_filled(const unsigned char* p, size_t size, unsigned char value) {
+  for (size_t i = 0; i < size; i++) {
+    if (p[i] != value) return false;
+  }
+  return true;
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static void test_map(void) {
+  unsigned char* const p = (unsigned char*)mx_os_map(NULL, SIZE, true);
+  EXPECT(p != NULL && mx_is_aligned(p, mx_facts.os_page) && is_filled(p, SIZE, 0));
+  memset(p, 1, SIZE);
+  unsigned char* const q = (unsigned char*)mx_os_map(NULL, SIZE, false);
+  EXPECT(q != NULL && (q + SIZE <= p || p + SIZE <= q));
+  EXPECT(mx_os_commit(q, SIZE) && is_filled(q, SIZE, 0));
+  memset(q, 2, SIZE);
+  EXPECT(is_filled(p, SIZE, 1));
+  // What nobody can have.
+  EXPECT(mx_os_map(NULL, SIZE_MAX / 2 - SIZE + 1, false) == NULL);
+  mx_os_unmap(p, SIZE);
+  mx_os_unmap(q, SIZE);
+}
+
+static void test_contents(void) {
+  const size_t page = mx_facts.os_page;
+  unsigned char* const p = (unsigned char*)mx_os_map(NULL, SIZE, true);
+  memset(p, 1, SIZE);
+  // A hole of one OS page, and its neighbours stay.
+  if (mx_os_purge(p + page, page)) {
+    EXPECT(p[page - 1] == 1 && p[2 * page] == 1 && is_filled(p + page, page, 0));
+  } else {
+    EXPECT(is_filled(p, SIZE, 1));
+  }
+  memset(p, 2, SIZE);
+  if (mx_os_decommit(p + page, page)) {
+    EXPECT(p[page - 1] == 2 && p[2 * page] == 2);
+    EXPECT(mx_os_commit(p + page, page) && is_filled(p + page, page, 0));
+  }
+  memset(p, 3, SIZE);
+  if (mx_os_reset(p, page)) EXPECT(p[0] == 3 || p[0] == 0);
+  EXPECT(is_filled(p + page, SIZE - page, 3));
+  mx_os_populate(p, SIZE);
+  mx_os_advise_large(p, SIZE, false);
+  mx_os_advise_numa(p, SIZE, 0);
+  EXPECT(is_filled(p + page, SIZE - page, 3));
+  if (mx_os_protect(p, page, false)) EXPECT(mx_os_protect(p, page, true));
+  EXPECT(p[page] == 3);
+  if (mx_os_guard(p, page, true)) {
+    EXPECT(p[page] == 3 && mx_os_guard(p, page, false));
+    memset(p, 4, page);
+    EXPECT(p[page - 1] == 4);
+  }
+  mx_os_unmap(p, SIZE);
+}
+
+// The source must be usable afterwards, also for the OS itself: it fills it with random bytes.
+static void test_move(void) {
+  unsigned char* const from = (unsigned char*)mx_os_map(NULL, SIZE, true);
+  unsigned char* const to = (unsigned char*)mx_os_map(NULL, SIZE, true);
+  memset(from, 5, SIZE);
+  if (mx_os_move(from, to, SIZE)) {
+    EXPECT(is_filled(to, SIZE, 5) && is_filled(from, SIZE, 0));
+    EXPECT(mx_os_random(from, 64) && !is_filled(from, 64, 0));
+    memset(from, 6, SIZE);
+    EXPECT(is_filled(to, SIZE, 5));
+  } else {
+    EXPECT(is_filled(from, SIZE, 5) && is_filled(to, SIZE, 0));
+  }
+  mx_os_unmap(from, SIZE);
+  mx_os_unmap(to, SIZE);
+}
+
+// ---- process and machine -----------------------------------------------------------------------
+
+static void test_machine(void) {
+  EXPECT(mx_is_pow2(mx_facts.os_page) && mx_facts.os_page <= 65536);
+  EXPECT(mx_facts.va_bits >= 32 && mx_facts.va_bits <= 8 * sizeof(void*));
+  EXPECT(mx_facts.cpus >= 1 && mx_facts.numa_nodes >= 1 && mx_os_numa_count() >= 1);
+  EXPECT(mx_os_numa_node() < 1024);
+  const uint64_t before = mx_os_clock_msecs();
+  mx_os_yield();
+  EXPECT(mx_os_clock_msecs() >= before && mx_os_clock_msecs() - before < 10000);
+  unsigned char bytes[2][64];
+  memset(bytes, 0, sizeof(bytes));
+  if (mx_os_random(bytes[0], 64) && mx_os_random(bytes[1], 64)) {
+    EXPECT(memcmp(bytes[0], bytes[1], 64) != 0);
+  }
+  mx_process_info_t info;
+  memset(&info, 0xFF, sizeof(info));
+  mx_os_process_info(&info);
+  EXPECT(info.peak_rss >= info.current_rss && info.page_faults != SIZE_MAX);
+  char text[16];
+  EXPECT(mx_os_read_file("/no/such/file", text, sizeof(text)) == -1);
+  EXPECT(!mx_os_is_own_code(NULL));
+  mx_os_describe_code((const void*)text, text, sizeof(text));
+  EXPECT(memchr(text, 0, sizeof(text)) != NULL);
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+static mx_atomic(uint32_t) word;
+static uintptr_t other_id;
+
+static void other_thread(void) {
+  other_id = mx_thread_id();
+  mx_store_release(&word, 1u);
+  mx_os_wake(&word);
+}
+
+static void test_threads(void) {
+  const uintptr_t id = mx_thread_id();
+  EXPECT(id != 0 && (id & 7) == 0 && mx_thread_is(id) && !mx_thread_is(id + 8));
+  mx_os_barrier_all();
+  if (!mx_os_thread_start(&other_thread)) return;
+  for (int i = 0; i < 3000 && mx_load_acquire(&word) == 0; i++) mx_os_wait(&word, 0, 10);
+  EXPECT(mx_load_acquire(&word) == 1 && other_id != id && (other_id & 7) == 0);
+  mx_os_wait(&word, 1, 1);  // ends by the time
+  mx_os_wait(&word, 0, 0);  // returns at once: the word is something else
+}
+
+int main(void) {
+  mx_os_init();
+  errno = 4711;
+  test_machine();
+  test_map();
+  test_contents();
+  test_move();
+  test_threads();
+  EXPECT(errno == 4711);
+  mx_os_set_errno(ENOMEM);
+  EXPECT(errno == ENOMEM);
+  if (failures == 0) printf("os: ok\n");
+  return failures != 0;
+}
