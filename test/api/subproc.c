@@ -36,7 +36,7 @@ typedef struct job_s {
   void* blocks[6];
 } job_t;
 
-static const size_t sizes[] = {16, 100, 5000, 100000, 1000000, SIZE_MAX > 0xFFFFFFFFu ? (size_t)3000 << 20 : (size_t)300 << 20};
+static const size_t sizes[] = {16, 100, 5000, 100000, 1000000, SIZE_MAX > 0xFFFFFFFFu ? (size_t)3000 << 20 : (size_t)100 << 20};
 
 static void* run_inside(void* arg) {
   job_t* const job = (job_t*)arg;

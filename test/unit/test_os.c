@@ -34,7 +34,7 @@ static void test_map(void) {
   memset(q, 2, SIZE);
   EXPECT(is_filled(p, SIZE, 1));
   // What nobody can have.
-  EXPECT(mx_os_map(NULL, SIZE_MAX / 2 - SIZE + 1, false) == NULL);
+  EXPECT(mx_os_map(NULL, SIZE_MAX / 4 * 3 - SIZE + 1, false) == NULL);
   mx_os_unmap(p, SIZE);
   mx_os_unmap(q, SIZE);
 }
