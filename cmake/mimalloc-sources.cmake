@@ -7,9 +7,12 @@ set(mi_source_names
   base/sizeclass.c
   os/cxx.c
   os/linux.c
-  os/linux_fault.c
   os/linux_nolibc.c
+  os/posix.c
   os/robust.c
+  os/unix_fault.c
+  os/unix_thread.c
+  os/wasm.c
   os/windows.c
   os/windows_fault.c
   os/windows_thread.c
@@ -82,6 +85,7 @@ set(mi_source_names
   override/cxx.c
   override/elf.c
   override/glibc.c
+  override/macos.c
   override/windows_code.c
   override/windows_crt.c
   override/windows_patch.c

@@ -6,7 +6,7 @@
 #include "alloc.h"
 #include "fast.h"
 
-#define EINVAL_ 22
+#define EINVAL_ EINVAL
 
 // The page whose block p can be, or NULL.
 static mx_page_t* page_of(const void* p) {

@@ -27,7 +27,7 @@
 #include "alloc.h"
 #include "harden.h"
 
-#define EFAULT_ 14
+#define EFAULT_ EFAULT
 #define FRAMES_MAX 16
 #define LIVE_MAX 4096   // guarded blocks at a time: each costs three mappings
 #define FREED_MAX 256   // freed ones that stay inaccessible

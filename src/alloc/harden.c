@@ -8,9 +8,9 @@
 #include "alloc.h"
 #include "guarded.h"
 
-#define EAGAIN_ 11
-#define EFAULT_ 14
-#define EINVAL_ 22
+#define EAGAIN_ EAGAIN
+#define EFAULT_ EFAULT
+#define EINVAL_ EINVAL
 
 // How many bytes of the slack are as they were.
 static size_t count_intact(const uint8_t* end, size_t slack) {

@@ -24,7 +24,7 @@
 // A huge block of so many large OS pages may be backed by them.
 #define THP_PAGES_MIN 4
 
-#define EAGAIN_ 11
+#define EAGAIN_ EAGAIN
 
 // ---- allocating and freeing --------------------------------------------------------------------
 

@@ -11,7 +11,7 @@
 #include "alloc.h"
 #include "fast.h"
 
-#define EINVAL_ 22
+#define EINVAL_ EINVAL
 
 // A block that is alone in its page, or has no bytes.
 static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,

@@ -10,8 +10,8 @@
 #include "fast.h"
 #include "guarded.h"
 
-#define ENOMEM_ 12
-#define EOVERFLOW_ 75
+#define ENOMEM_ ENOMEM
+#define EOVERFLOW_ EOVERFLOW
 
 #define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited
 

@@ -11,7 +11,7 @@
 #include "alloc.h"
 #include "harden.h"
 
-#define EAGAIN_ 11
+#define EAGAIN_ EAGAIN
 #define PLACES (MX_SLICE_SIZE / MX_ALIGN)
 
 typedef struct taken_s {

@@ -100,7 +100,7 @@
 #define MX_ALIGN 16
 
 // Whether the OS gives a mapping back only whole, and charges for memory when it is committed.
-#if defined(_WIN32)
+#if defined(_WIN32) || defined(__wasm__)
 #define MX_MAPS_WHOLE 1
 #else
 #define MX_MAPS_WHOLE 0
@@ -112,6 +112,8 @@
 // Memory of one arena by default.
 #if MX_64BIT
 #define MX_ARENA_RESERVE ((size_t)1 << 30)
+#elif defined(__wasm__)
+#define MX_ARENA_RESERVE ((size_t)1 << 25)
 #else
 #define MX_ARENA_RESERVE ((size_t)1 << 27)
 #endif

@@ -4,6 +4,9 @@
 #ifndef MX_BASE_HOOKS_H
 #define MX_BASE_HOOKS_H
 
+// The codes of errors, whose numbers differ between systems.
+#include <errno.h>
+
 #include "atomic.h"
 
 typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_t;

@@ -19,7 +19,7 @@
 #include "../os/thread.h"
 #include "heap.h"
 
-#define EINVAL_ 22
+#define EINVAL_ EINVAL
 
 #define SLOTS_MIN 16
 

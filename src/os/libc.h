@@ -44,7 +44,9 @@ mx_inline const wchar_t* mx_libc_wgetenv(const wchar_t* name) { return _wgetenv(
 
 #else
 
+#if !defined(__wasm__)
 #include <pthread.h>
+#endif
 
 #if defined(PATH_MAX)
 #define MX_PATH_MAX PATH_MAX
@@ -54,7 +56,11 @@ mx_inline const wchar_t* mx_libc_wgetenv(const wchar_t* name) { return _wgetenv(
 
 #define mx_libc_threads_are_gone() false
 
+#if defined(__wasm__)
+#define mx_libc_on_fork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
+#else
 #define mx_libc_on_fork(before, parent, child) ((void)pthread_atfork((before), (parent), (child)))
+#endif
 
 mx_inline char* mx_libc_realpath(const char* path, char* resolved) {
   return realpath(path, resolved);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Owns the ground floor on Linux: every promise of os.h, kept by direct system calls. What needs a
-// libc (threads, the environment, a clock without a system call) has its counterpart for programs
-// without one in linux_nolibc.c.
+// libc (the environment, a clock without a system call, threads in unix_thread.c) has its
+// counterpart for programs without one in linux_nolibc.c.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "os.h"
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(MI_OS_POSIX)
 
 #include <fcntl.h>
 #include <string.h>
@@ -15,11 +15,8 @@
 #include <time.h>
 #if !defined(MI_NO_LIBC)
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #endif
 
@@ -44,24 +41,21 @@
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
 #endif
-#ifndef PR_SET_VMA
-#define PR_SET_VMA 0x53564d41
-#endif
 #define MX_MPOL_PREFERRED 1
-
-#if !defined(__x86_64__) && !defined(__i386__) && !defined(__aarch64__)
-mx_thread_local uintptr_t mx_thread_anchor;
-#endif
 
 size_t mx_os_page_size(void);
 
 #if !defined(MI_NO_LIBC)
 extern char** environ;
 
+#if defined(MI_OS_PAGE_SIZE)
+size_t mx_os_page_size(void) { return MI_OS_PAGE_SIZE; }
+#else
 size_t mx_os_page_size(void) {
   const unsigned long page = getauxval(AT_PAGESZ);
   return page == 0 ? 4096 : (size_t)page;
 }
+#endif
 #endif
 
 void mx_os_init(void) {
@@ -94,11 +88,27 @@ bool mx_os_overcommits(void) {
 
 // ---- address space -----------------------------------------------------------------------------
 
+#if defined(MI_OS_PAGE_SIZE)
+// A test build that pretends OS pages of this size: mappings begin at a multiple of it.
+void* mx_os_map(void* hint, size_t size, bool commit) {
+  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (size > SIZE_MAX - MI_OS_PAGE_SIZE) return NULL;
+  const long r = mx_syscall_mmap(hint, size + MI_OS_PAGE_SIZE, prot, flags);
+  if (mx_syscall_failed(r)) return NULL;
+  const size_t start = mx_align_up((size_t)r, MI_OS_PAGE_SIZE);
+  const size_t before = start - (size_t)r;
+  if (before > 0) mx_syscall2(SYS_munmap, r, before);
+  mx_syscall2(SYS_munmap, start + size, MI_OS_PAGE_SIZE - before);
+  return (void*)start;
+}
+#else
 void* mx_os_map(void* hint, size_t size, bool commit) {
   const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
   const long r = mx_syscall_mmap(hint, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   return mx_syscall_failed(r) ? NULL : (void*)r;
 }
+#endif
 
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
@@ -281,12 +291,6 @@ void mx_os_write_stderr(const char* text, size_t length) {
 
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
-#if !defined(MI_NO_LIBC)
-void mx_os_abort(void) { abort(); }
-
-void mx_os_set_errno(int code) { errno = code; }
-#endif
-
 // ---- background --------------------------------------------------------------------------------
 
 bool mx_os_barrier_all(void) {
@@ -307,39 +311,6 @@ bool mx_os_barrier_all(void) {
 #endif
 }
 
-#if !defined(MI_NO_LIBC)
-#define MX_BACKGROUND_STACK (64 * 1024)
-
-static void* run_background(void* run) {
-  mx_syscall6(SYS_prctl, PR_SET_NAME, (long)"mimalloc", 0, 0, 0, 0);
-  ((void (*)(void))(uintptr_t)run)();
-  return NULL;
-}
-
-bool mx_os_thread_start(void (*run)(void)) {
-  const int saved = errno;
-  sigset_t all, before;
-  pthread_attr_t attr;
-  pthread_t thread;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  // Refused (too small for a large amount of thread-local data), the default remains.
-  pthread_attr_setstacksize(&attr, MX_BACKGROUND_STACK);
-  void* const arg = (void*)(uintptr_t)run;
-  int result = pthread_create(&thread, &attr, &run_background, arg);
-  pthread_attr_destroy(&attr);
-  if (result == EINVAL) {
-    result = pthread_create(&thread, NULL, &run_background, arg);
-    if (result == 0) pthread_detach(thread);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  errno = saved;
-  return result == 0;
-}
-#endif
-
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
   const struct timespec time = {(time_t)(msecs / 1000), (long)(msecs % 1000) * 1000000};
   mx_syscall6(SYS_futex, (long)word, 128 /* FUTEX_WAIT | PRIVATE */, (long)value,
@@ -349,28 +320,5 @@ void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
 void mx_os_wake(mx_atomic(uint32_t)* word) {
   mx_syscall6(SYS_futex, (long)word, 129 /* FUTEX_WAKE | PRIVATE */, 1, 0, 0, 0);
 }
-
-// ---- threads -----------------------------------------------------------------------------------
-
-#if !defined(MI_NO_LIBC)
-static pthread_key_t exit_key;
-static mx_atomic(int) exit_key_made;
-
-void mx_os_thread_setup(void (*at_exit)(void* value)) {
-  const int saved = errno;
-  if (at_exit != NULL && pthread_key_create(&exit_key, at_exit) == 0) {
-    mx_store_release(&exit_key_made, 1);
-  } else if (at_exit == NULL && mx_exchange_acq_rel(&exit_key_made, 0) != 0) {
-    pthread_key_delete(exit_key);
-  }
-  errno = saved;
-}
-
-void mx_os_thread_arm(void* value) {
-  const int saved = errno;
-  if (mx_load_acquire(&exit_key_made) != 0) pthread_setspecific(exit_key, value);
-  errno = saved;
-}
-#endif
 
 #endif

@@ -54,8 +54,22 @@ mx_inline uintptr_t mx_thread_id(void) {
   __asm__("mrs %0, tpidr_el0" : "=r"(id));
   return id;
 }
+#elif defined(__APPLE__) && defined(__aarch64__)
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+  __asm__("mrs %0, tpidrro_el0" : "=r"(id));
+  return id & ~(uintptr_t)7;
+}
+#elif defined(__APPLE__) && defined(__x86_64__)
+mx_inline uintptr_t mx_thread_id(void) {
+  uintptr_t id;
+  __asm__("movq %%gs:0, %0" : "=r"(id));
+  return id;
+}
 #else
-extern mx_thread_local uintptr_t mx_thread_anchor;
+// Aligned, since owner words have tags in their low bits.
+#define MX_THREAD_ANCHOR mx_aligned(16) uintptr_t
+extern mx_thread_local MX_THREAD_ANCHOR mx_thread_anchor;
 mx_inline uintptr_t mx_thread_id(void) { return (uintptr_t)&mx_thread_anchor; }
 #endif
 MX_END_DECLS

@@ -8,7 +8,7 @@
 #include "../base/config.h"
 
 // The build asks for the override; ports for systems with other object files have files of theirs.
-#if defined(MI_MALLOC_OVERRIDE) && defined(__ELF__)
+#if defined(MI_MALLOC_OVERRIDE) && (defined(__ELF__) || defined(__wasm__))
 #define MX_OVERRIDE_ELF 1
 #else
 #define MX_OVERRIDE_ELF 0

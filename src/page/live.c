@@ -9,8 +9,8 @@
 #include "delay.h"
 #include "state.h"
 
-#define EAGAIN_ 11
-#define EFAULT_ 14
+#define EAGAIN_ EAGAIN
+#define EFAULT_ EFAULT
 
 void mx_live_clear(mx_page_t* page) {
   if (!MX_LIVE_BITS || page->arena == NULL) return;

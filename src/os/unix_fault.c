@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Owns faults and call stacks on Linux: the handler of SIGSEGV, the unwinder, the names of code.
+// Owns faults and call stacks on Linux and other Unix systems: the handler of SIGSEGV, the unwinder,
+// the names of code.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "os.h"
+#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
 
-#if defined(__linux__) && !defined(MI_NO_LIBC)
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,8 +15,15 @@
 #include <string.h>
 
 #include "../base/fmt.h"
-#if defined(__GLIBC__)
+#if defined(__GLIBC__) || defined(__APPLE__)
 #include <execinfo.h>
+#endif
+
+// What macOS says of memory that is mapped but inaccessible.
+#if defined(__APPLE__)
+#define FAULT SIGBUS
+#else
+#define FAULT SIGSEGV
 #endif
 
 static struct sigaction former;
@@ -31,7 +39,7 @@ static void on_signal(int number, siginfo_t* info, void* context) {
     former.sa_sigaction(number, info, context);
     return;
   }
-  sigaction(SIGSEGV, &former, NULL);
+  sigaction(FAULT, &former, NULL);
 }
 
 void mx_os_on_fault(bool (*on_fault)(const void* address)) {
@@ -41,11 +49,11 @@ void mx_os_on_fault(bool (*on_fault)(const void* address)) {
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &former);
+  sigaction(FAULT, &action, &former);
 }
 
 int mx_os_backtrace(void** frames, int most) {
-#if defined(__GLIBC__)
+#if defined(__GLIBC__) || defined(__APPLE__)
   return backtrace(frames, most);
 #else
   (void)frames;

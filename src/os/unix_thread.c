@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Owns what Linux and the other Unix systems have in common: threads and their ends, the end of the
+// process, errno.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "os.h"
+
+#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+#include "thread.h"
+
+#if defined(MX_THREAD_ANCHOR)
+mx_thread_local MX_THREAD_ANCHOR mx_thread_anchor;
+#endif
+
+void mx_os_abort(void) { abort(); }
+
+void mx_os_set_errno(int code) { errno = code; }
+
+// ---- the background thread ---------------------------------------------------------------------
+
+#define BACKGROUND_STACK (64 * 1024)
+
+static void* run_background(void* run) {
+#if defined(__linux__)
+  prctl(PR_SET_NAME, (unsigned long)(uintptr_t)"mimalloc", 0, 0, 0);
+#endif
+  ((void (*)(void))(uintptr_t)run)();
+  return NULL;
+}
+
+bool mx_os_thread_start(void (*run)(void)) {
+  const int saved = errno;
+  sigset_t all, before;
+  pthread_attr_t attr;
+  pthread_t thread;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  // Refused (too small for a large amount of thread-local data), the default remains.
+  pthread_attr_setstacksize(&attr, BACKGROUND_STACK);
+  void* const arg = (void*)(uintptr_t)run;
+  int result = pthread_create(&thread, &attr, &run_background, arg);
+  pthread_attr_destroy(&attr);
+  if (result == EINVAL) {
+    result = pthread_create(&thread, NULL, &run_background, arg);
+    if (result == 0) pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = saved;
+  return result == 0;
+}
+
+// ---- ends of threads ---------------------------------------------------------------------------
+
+static pthread_key_t exit_key;
+static mx_atomic(int) exit_key_made;
+
+void mx_os_thread_setup(void (*at_exit)(void* value)) {
+  const int saved = errno;
+  if (at_exit != NULL && pthread_key_create(&exit_key, at_exit) == 0) {
+    mx_store_release(&exit_key_made, 1);
+  } else if (at_exit == NULL && mx_exchange_acq_rel(&exit_key_made, 0) != 0) {
+    pthread_key_delete(exit_key);
+  }
+  errno = saved;
+}
+
+void mx_os_thread_arm(void* value) {
+  const int saved = errno;
+  if (mx_load_acquire(&exit_key_made) != 0) pthread_setspecific(exit_key, value);
+  errno = saved;
+}
+
+#endif
