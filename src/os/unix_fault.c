@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns faults and call stacks on Linux and other Unix systems: the handler of SIGSEGV, the unwinder,
-// the names of code.
+// Owns faults and call stacks on Linux and other Unix systems: the handler of the signal, the
+// unwinder, the names of code.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -22,7 +22,12 @@
 #define MX_OVERRIDE_WINDOWS 0
 #endif
 
+// The libc of WebAssembly may bring strdup along, whose parts cannot be told apart.
+#if defined(__wasm__)
+#define MX_EXPORT MX_EXTERN_C __attribute__((weak, visibility("default")))
+#else
 #define MX_EXPORT MX_EXTERN_C __attribute__((visibility("default")))
+#endif
 
 // glibc's headers declare these functions as never throwing; others say nothing.
 #if defined(__cplusplus) && defined(__GLIBC__)
