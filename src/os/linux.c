@@ -46,7 +46,9 @@
 size_t mx_os_page_size(void);
 
 #if !defined(MI_NO_LIBC)
+MX_BEGIN_DECLS
 extern char** environ;
+MX_END_DECLS
 
 #if defined(MI_OS_PAGE_SIZE)
 size_t mx_os_page_size(void) { return MI_OS_PAGE_SIZE; }
