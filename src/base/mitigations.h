@@ -41,8 +41,9 @@
 #define MX_LIVE_BITS \
   MX_MITIGATION(6, MX_CHECKED_FREE && (!MX_PADDING || MX_SECURE >= 5 || MX_DEBUG > 0))
 
-// 7: Freed blocks wait before they are used again, and come back in random order.
-#define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 4 || MX_DEBUG > 0)
+// 7: Freed blocks wait before they are used again, and come back in an order that only the page's
+// key tells. Catches immediate reuse; it costs more than any other, so level 4 does without.
+#define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 5 || MX_DEBUG > 0)
 
 // 8: Blocks of zero bytes lie in inaccessible memory.
 #define MX_ZERO_BLOCKS MX_MITIGATION(8, MX_SECURE >= 4 || MX_DEBUG > 0)
