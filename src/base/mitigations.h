@@ -18,12 +18,14 @@
 #define MX_RANDOM_ADDRESS MX_MITIGATION(1, MX_SECURE >= 1)
 
 // 2: Blocks are carved in random order, and now and then carved although others are free.
+// Price: no instruction for a pair of malloc and free, 6 % of time on 15 programs.
 #define MX_RANDOM_ORDER MX_MITIGATION(2, MX_SECURE >= 2)
 // So many neighbours are shuffled, at most 256: the more, the less do caches help.
 #define MX_SHUFFLE_WINDOW 8
 
 // 3: Links of the free lists are stored encoded by page and place, and verified when read. Catches
 // writes to freed blocks, and keeps them from steering malloc.
+// Price: 19 instructions for a pair.
 #define MX_ENCODE_LINKS MX_MITIGATION(3, MX_SECURE >= 3 || MX_DEBUG > 0)
 
 // 4: A keyed canary in front of every block, which knows its state and size, verified by malloc,
@@ -33,6 +35,7 @@
 
 // 5: free and realloc verify the canary behind the block, too. Catches writes past the end at once,
 // which else the next block's free would find.
+// Price: 5 instructions for a pair.
 #define MX_CHECK_END MX_MITIGATION(5, MX_PADDING)
 
 // 6: Bitmaps away from the blocks say which addresses are starts of live blocks (see live.h).
@@ -43,6 +46,7 @@
 
 // 7: Freed blocks wait before they are used again, and come back in an order that only the page's
 // key tells. Catches immediate reuse; it costs more than any other, so level 4 does without.
+// Price: 19 instructions for a pair, 12 % of time on 15 programs.
 #define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 5 || MX_DEBUG > 0)
 
 // 8: Blocks of zero bytes lie in inaccessible memory.
