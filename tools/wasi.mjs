@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs a program for WASI, with the environment and folders of this one.
 //
-//   node --no-warnings tools/wasi.mjs PROGRAM.wasm ARGUMENT...
+//   node --no-warnings --single-threaded tools/wasi.mjs PROGRAM.wasm ARGUMENT...
 import { readFile } from "node:fs/promises";
 import { WASI } from "node:wasi";
 
