@@ -257,7 +257,8 @@ if(MI_OPT_ARCH)
   endif()
 endif()
 
-# A sanitizer belongs to everything that is linked: library, tests and users.
+# A sanitizer belongs to everything that is linked: library, tests and users. Only the address
+# sanitizer shall not see the library's own sources, which work in memory that they say is nobody's.
 set(mi_sanitize)
 if(MI_TRACK_ASAN)
   set(mi_sanitize -fsanitize=address)
@@ -268,6 +269,13 @@ elseif(MI_DEBUG_TSAN)
 endif()
 if(MI_DEBUG_UBSAN)
   list(APPEND mi_sanitize -fsanitize=undefined -fno-sanitize-recover=undefined)
+endif()
+set(mi_sanitize_own ${mi_sanitize})
+# Its reports find the callers by frame pointers.
+set(mi_asan_cflags -fno-omit-frame-pointer -fno-optimize-sibling-calls)
+if(MI_TRACK_ASAN)
+  list(TRANSFORM mi_sanitize_own REPLACE "^-fsanitize=address$" "-fno-sanitize=address")
+  list(APPEND mi_sanitize_own ${mi_asan_cflags})
 endif()
 
 set(mi_libraries)

@@ -44,6 +44,7 @@ set(mi_source_names
   heap/os_pages.c
   heap/subproc.c
   heap/theap.c
+  heap/theap_check.c
   heap/theap_record.c
   heap/thread.c
   alloc/free.c
@@ -55,6 +56,7 @@ set(mi_source_names
   alloc/zeroblock.c
   service/arena_map.c
   service/cgroup.c
+  service/leaks.c
   service/limits.c
   service/log.c
   service/options.c

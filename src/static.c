@@ -58,6 +58,7 @@
 #include "heap/os_pages.c"
 #include "heap/subproc.c"
 #include "heap/theap.c"
+#include "heap/theap_check.c"
 #include "heap/theap_record.c"
 #include "heap/thread.c"
 
@@ -71,6 +72,7 @@
 
 #include "service/arena_map.c"
 #include "service/cgroup.c"
+#include "service/leaks.c"
 #include "service/limits.c"
 #include "service/log.c"
 #include "service/options.c"

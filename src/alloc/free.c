@@ -2,6 +2,7 @@
 // Owns the frees that are not the owner's simple case: blocks of other threads' pages, huge blocks,
 // pages that became empty, and pointers that are no block at all.
 #include "../base/hooks.h"
+#include "../os/track.h"
 #include "../page/remote.h"
 #include "alloc.h"
 #include "fast.h"
@@ -55,6 +56,7 @@ mx_noinline void mx_free_slow(void* p) {
   if (mx_unlikely(block == NULL)) {
     mx_error(EINVAL_, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
                                                         : "free: invalid pointer: %p\n", p);
+    if (page != NULL) mx_track_wrong(p);
     return;
   }
   if (mx_page_is_huge(page)) {

@@ -48,6 +48,7 @@ static void report_free(const char* function, const mx_page_t* page, const void*
     mx_error(EAGAIN_, "%s: double free detected of block %p with size %zu\n", function, p,
              most_of(page));
   }
+  mx_track_wrong(p);
 }
 
 // The canary behind a block, or the slack in front of it, is not what it was.
@@ -97,6 +98,17 @@ static bool is_just_damaged(mx_page_t* page, void* block) {
   return false;
 }
 
+// For the leak report. A block is entered after and taken out before anybody else can have it.
+mx_inline void tell_allocated(const void* block) {
+  if (MX_DEBUG > 0 && mx_unlikely(mx_hooks.block_allocated != NULL)) {
+    mx_hooks.block_allocated(block);
+  }
+}
+
+mx_inline void tell_freed(const void* block) {
+  if (MX_DEBUG > 0 && mx_unlikely(mx_hooks.block_freed != NULL)) mx_hooks.block_freed(block);
+}
+
 // ---- allocating --------------------------------------------------------------------------------
 
 // Set when a freed block was cleared instead of filled: the option may change at any time.
@@ -126,12 +138,14 @@ static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, 
 
 void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
   mx_track_pause();
+  mx_track_open(block, page->block_size);
   alloc_checked(page, block, size, zero, is_zero);
   mx_track_resume();
-  mx_track_alloc(block, size, zero);
+  mx_track_alloc(block, size, page->block_size, zero);
+  tell_allocated(block);
 }
 
-void mx_harden_alloc_huge(void* block, size_t size) {
+void mx_harden_alloc_huge(void* block, size_t size, bool zero) {
   if (block == NULL || !MX_PADDING) return;
   mx_page_t* const page = mx_pagemap_get(block);
   const size_t slack = most_of(page) - size;
@@ -139,8 +153,10 @@ void mx_harden_alloc_huge(void* block, size_t size) {
   mx_slack_fill((uint8_t*)block + size, slack);
   mx_pad_set_huge(page, slack);
   mx_track_resume();
-  mx_track_no_access(block, page->block_size);
-  mx_track_alloc(block, size, true);
+  if (MX_TRACK) mx_track_no_access(block, mx_page_size(page));
+  mx_track_open(block, size);
+  mx_track_alloc(block, size, page->block_size, zero);
+  tell_allocated(block);
 }
 
 // ---- freeing -----------------------------------------------------------------------------------
@@ -172,11 +188,13 @@ static void check_behind(const mx_page_t* page, const void* block) {
   mx_pad_set(page, next, most_of(page));
 }
 
+// The last that is done to a block before anybody else may have it.
 mx_inline void clear_freed(const mx_page_t* page, void* block) {
   const bool zero = (mx_option(zero_on_free) != 0);
-  if (!zero && !MX_DEBUG_FILL) return;
+  mx_track_open(block, page->block_size);
   if (zero && MX_DEBUG_FILL) mx_store_relaxed(&was_cleared, (uint8_t)1);
-  memset(block, zero ? 0 : MX_FILL_FREED, most_of(page));
+  if (zero || MX_DEBUG_FILL) memset(block, zero ? 0 : MX_FILL_FREED, most_of(page));
+  mx_track_close(block, page->block_size);
 }
 
 static bool free_checked(mx_page_t* page, void* block) {
@@ -187,6 +205,7 @@ static bool free_checked(mx_page_t* page, void* block) {
     check_behind(page, block);
     mx_pad_set(page, block, MX_PAD_FREE);
   }
+  tell_freed(block);
   clear_freed(page, block);
   if (MX_LIVE_BITS) mx_live_end(page, block);
   return true;
@@ -241,7 +260,10 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   mx_track_free(block);
   mx_track_pause();
   const bool may = free_remote_checked(page, block);
-  if (may) clear_freed(page, block);
+  if (may) {
+    tell_freed(block);
+    clear_freed(page, block);
+  }
   mx_track_resume();
   return may;
 }
@@ -253,12 +275,15 @@ void mx_harden_check_huge(mx_page_t* page, void* block) {
 }
 
 bool mx_harden_free_huge(mx_page_t* page, void* block) {
+  if (mx_page_is_guarded(page)) return true;
   mx_track_free(block);
   mx_track_pause();
   // A block that is freed already is told of by who takes its mark.
-  if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0) mx_harden_check_huge(page, block);
+  if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0) {
+    mx_harden_check_huge(page, block);
+    tell_freed(block);
+  }
   mx_track_resume();
-  mx_track_access(block, page->block_size);
   return true;
 }
 
@@ -276,7 +301,9 @@ void mx_harden_shrink(void* block, size_t size) {
   if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);
+  mx_track_open((uint8_t*)block + size, page->block_size - size);
   mx_harden_set_size(page, block, size);
+  mx_track_close((uint8_t*)block + size, page->block_size - size);
   mx_track_resume();
   if (MX_TRACK && size < old) mx_track_no_access((uint8_t*)block + size, old - size);
 }

@@ -32,7 +32,7 @@ MX_BEGIN_DECLS
 // which is so already but for a link when `is_zero`.
 void mx_harden_alloc(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero);
 // As alloc, for the block of a huge page.
-void mx_harden_alloc_huge(void* block, size_t size);
+void mx_harden_alloc_huge(void* block, size_t size, bool zero);
 // Frees a block of a page of this thread, or says why not. True when the page has become empty.
 bool mx_harden_free(mx_page_t* page, void* block);
 // Whether another thread may push a block; from then on it counts as freed.

@@ -10,6 +10,7 @@
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/track.h"
 #include "../heap/huge_cache.h"
 #include "../page/remote.h"
 #include "alloc.h"
@@ -67,6 +68,7 @@ static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool i
   if (slices.is_zero) advise_thp(page, bytes);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
+  if (MX_TRACK) mx_track_access(page->start, bytes);
   // From now on the mark is there: whoever takes it away frees the block.
   mx_store_release(&page->owner, MX_OWNER_HUGE);
   return page;

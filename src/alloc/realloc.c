@@ -29,7 +29,7 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
     p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }
-  if (MX_HARDEN) mx_harden_alloc_huge(p, size);
+  if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
   return p;
 }
 
@@ -108,7 +108,7 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
   uint8_t* const p = (uint8_t*)mx_huge_realloc(page, size + MX_PAD, zero);
   if (p == NULL) return NULL;
   if (zero && size > usable) memset(p + usable, 0, mx_min(old_bytes, size) - usable);
-  mx_harden_alloc_huge(p, size);
+  mx_harden_alloc_huge(p, size, true);
   return p;
 }
 

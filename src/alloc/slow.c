@@ -31,7 +31,7 @@ static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
   if (padded > MX_BIN_MAX_SIZE) {
     void* const p = mx_huge_alloc(theap->heap, size, 1, false, zero);
-    if (MX_HARDEN) mx_harden_alloc_huge(p, size);
+    if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;
   }
   return alloc_in_bin(theap, size, mx_bin_of(padded), zero);

@@ -19,6 +19,7 @@
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../service/give_back.h"
+#include "../service/leaks.h"
 #include "../service/log.h"
 #include "../service/options.h"
 #include "../service/stack.h"
@@ -31,6 +32,7 @@ static mx_atomic(int) started;
 static mx_atomic(int) ended;
 
 static void before_fork(void) {
+  if (MX_LEAKS) mx_leaks_before_fork();
   mx_zeroblock_before_fork();
   mx_heap_before_fork();
 }
@@ -38,12 +40,14 @@ static void before_fork(void) {
 static void after_fork_in_parent(void) {
   mx_heap_after_fork_parent();
   mx_zeroblock_after_fork();
+  if (MX_LEAKS) mx_leaks_after_fork();
 }
 
 static void after_fork_in_child(void) {
   mx_heap_after_fork();
   mx_zeroblock_after_fork();
   mx_scavenger_after_fork();
+  if (MX_LEAKS) mx_leaks_after_fork();
 }
 
 static void reserve_at_start(void) {
@@ -67,6 +71,7 @@ void mx_process_start(void) {
   mx_log_init();
   mx_stack_init();
   mx_heap_start();
+  if (MX_LEAKS) mx_leaks_init();
   mx_os_thread_setup(&mx_thread_done);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
@@ -96,6 +101,7 @@ void mx_process_end(void) {
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
   if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
   if (prints) print_stats();
+  if (MX_LEAKS && mx_option(leak_report) > 0) mx_leaks_print();
   mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
   if (mx_option(destroy_on_exit) == 0) return;
   // Streams are written out later than this, from buffers that may be ours.

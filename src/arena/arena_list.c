@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Owns the ends of a sub-process' arenas: passed on to another one, or unmapped.
 #include "../mem/vmem.h"
+#include "../os/track.h"
 #include "arena.h"
 
 void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
@@ -31,6 +32,7 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     if (arena == NULL) continue;
     mx_arena_untouch(arena, arena->start, arena->slices * MX_SLICE_SIZE);
     mx_pagemap_set(arena->start, arena->slices, NULL);
+    mx_track_open(arena->start, arena->slices * MX_SLICE_SIZE);
     if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
     mx_vmem_unmap_meta(arena, arena->meta_size);
   }

@@ -31,7 +31,8 @@
 #endif
 
 // free() checks that a pointer is the start of a live block before it touches anything.
-#if defined(MI_FREE_IS_CHECKED) || defined(MI_TRACK_VALGRIND) || MX_DEBUG > 0 || MX_SECURE >= 4
+#if defined(MI_FREE_IS_CHECKED) || defined(MI_TRACK_VALGRIND) || defined(MI_TRACK_ASAN) || \
+    MX_DEBUG > 0 || MX_SECURE >= 4
 #define MX_CHECKED_FREE 1
 #else
 #define MX_CHECKED_FREE 0
@@ -39,7 +40,7 @@
 
 // Blocks end in a canary that free() verifies; usable size is then exactly what was asked for.
 #if (defined(MI_PADDING) && MI_PADDING) || defined(MI_TRACK_VALGRIND) || \
-    ((MX_DEBUG > 0 || MX_SECURE >= 3) && !defined(MI_NO_PADDING))
+    defined(MI_TRACK_ASAN) || ((MX_DEBUG > 0 || MX_SECURE >= 3) && !defined(MI_NO_PADDING))
 #define MX_WANT_PADDING 1
 #else
 #define MX_WANT_PADDING 0

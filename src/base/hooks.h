@@ -25,6 +25,9 @@ typedef struct mx_hooks_s {
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);
+  // Debug builds: a block is now its user's, or no longer.
+  void (*block_allocated)(const void* block);
+  void (*block_freed)(const void* block);
 } mx_hooks_t;
 
 extern mx_hooks_t mx_hooks;

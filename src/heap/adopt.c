@@ -11,6 +11,7 @@
 // A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
 // the heap to be right looks again under its lock; for the others either value will do.
 #include "../mem/vmem.h"
+#include "../os/track.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "heap.h"
@@ -96,6 +97,8 @@ void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
   if (MX_GUARD_PAGES) mx_page_set_guard(page, false);
+  if (MX_TRACK) mx_track_no_access(page->start - (uintptr_t)page->start % MX_SLICE_SIZE,
+                                   mx_page_size(page));
   mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);
 }
 

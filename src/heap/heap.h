@@ -254,6 +254,8 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin);
 void mx_theap_collect(mx_theap_t* theap, bool force);
 // Gives up all pages.
 void mx_theap_abandon_all(mx_theap_t* theap);
+// Whether all its lists and pages are as they should be (debug level 3). Its thread only.
+bool mx_theap_is_valid(const mx_theap_t* theap);
 // Work of every few slow visits.
 void mx_theap_housekeeping(mx_theap_t* theap);
 // Runs the program's deferred-free function in this thread, unless it is running (deferred.c).

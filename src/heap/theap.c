@@ -297,6 +297,7 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
+  mx_check_slow(mx_theap_is_valid(theap));
   if (force) release_retained(theap);
   else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
@@ -317,9 +318,11 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
       if (page->used == 0) release(theap, page);
     }
   }
+  mx_check_slow(mx_theap_is_valid(theap));
 }
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
+  mx_check_slow(mx_theap_is_valid(theap));
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);
@@ -348,7 +351,10 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
-  if (theap->visits % VISITS_PER_HEARTBEAT == 0) mx_theap_deferred_free(theap, false);
+  if (theap->visits % VISITS_PER_HEARTBEAT == 0) {
+    mx_check_slow(mx_theap_is_valid(theap));
+    mx_theap_deferred_free(theap, false);
+  }
   const long collect = mx_option(generic_collect);
   if (collect > 0 && theap->visits % (uint32_t)collect == 0) mx_theap_collect(theap, false);
 }

@@ -23,6 +23,7 @@
 #include "../base/atomic.h"
 #include "linux_syscall.h"
 #include "thread.h"
+#include "track.h"
 
 // Values that older system headers lack; the kernel answers EINVAL where it does not know them.
 #ifndef MADV_FREE
@@ -121,7 +122,10 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   return (void*)r;
 }
 
-void mx_os_unmap(void* p, size_t size) { mx_syscall2(SYS_munmap, p, size); }
+void mx_os_unmap(void* p, size_t size) {
+  mx_track_open(p, size);  // the addresses may be anybody's next
+  mx_syscall2(SYS_munmap, p, size);
+}
 
 // ---- contents ----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "../base/fmt.h"
 #if defined(__GLIBC__) || defined(__APPLE__)
@@ -62,11 +63,15 @@ int mx_os_backtrace(void** frames, int most) {
 #endif
 }
 
+// In a program that is linked with the library, no code can be told from the program's.
 bool mx_os_is_own_code(const void* address) {
-  Dl_info here, there;
-  return dladdr((const void*)(uintptr_t)&mx_os_on_fault, &here) != 0 &&
-         dladdr(address, &there) != 0 && here.dli_fbase == there.dli_fbase &&
-         (there.dli_sname == NULL || strcmp(there.dli_sname, "main") != 0);
+  Dl_info own, there, program;
+  if (dladdr((const void*)(uintptr_t)&mx_os_on_fault, &own) == 0) return false;
+  if (dladdr((const void*)getauxval(AT_ENTRY), &program) != 0 &&
+      program.dli_fbase == own.dli_fbase) {
+    return false;
+  }
+  return dladdr(address, &there) != 0 && there.dli_fbase == own.dli_fbase;
 }
 
 void mx_os_describe_code(const void* address, char* buf, size_t size) {

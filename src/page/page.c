@@ -236,6 +236,11 @@ bool mx_page_is_valid(const mx_page_t* page) {
   size_t count = 0;
   for (const mx_block_t* b = page->free; b != NULL; b = mx_block_next(page, b)) {
     if (!mx_page_is_block(page, b) || ++count > page->capacity) return false;
+    if (MX_LIVE_BITS && mx_live_test(page, b)) return false;
   }
-  return count + page->used <= page->capacity + 1;
+  size_t live = 0;
+  for (size_t i = 0; MX_LIVE_BITS && i < page->capacity; i++) {
+    if (mx_live_test(page, block_at(page, i))) live++;
+  }
+  return live <= page->used && count + page->used <= page->capacity + 1;
 }

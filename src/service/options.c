@@ -20,6 +20,7 @@
 #define ENVIRON_MAX 10000  // entries looked at
 #define VALUE_MAX 64       // characters of a value
 
+#define LISTS_LEAKS (MX_DEBUG > 0 && MX_LIVE_BITS)
 #define CHECKS_FREES (MX_CHECKED_FREE || MX_PADDING || MX_ENCODE_LINKS || MX_TRACK)
 
 enum { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_PROGRAM };
@@ -100,6 +101,7 @@ const char* mx_option_unused(int option) {
     case mx_opt_zero_on_free:
       return CHECKS_FREES ? NULL
                           : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
+    case mx_opt_leak_report: return LISTS_LEAKS ? NULL : "only debug builds list live blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
     case mx_opt_retry_on_oom:

@@ -15,6 +15,7 @@
 // in the tool's report and no copy of a lost pointer survives in a register; every pointer is read
 // from a volatile variable, so that the compiler can neither warn of the error nor remove it.
 #include <mimalloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 
 // No size class of mimalloc's: a tool that takes the block for its class misses the overflow.
 #define BLOCK ((size_t)100)
+// A block that is alone in its page.
+#define LARGE ((size_t)1000100)
 
 #define SEPARATE __attribute__((noinline))
 
@@ -77,6 +80,41 @@ static SEPARATE void double_free(void) {
   if (wrong_guilty) mi_free(p);
 }
 
+static SEPARATE void large_past_end(void) {
+  volatile unsigned char* volatile p = (unsigned char*)mi_malloc(LARGE);
+  p[LARGE - 1] = 1;
+  if (wrong_guilty) p[LARGE] = 1;
+  mi_free((void*)p);
+}
+
+static SEPARATE void large_use_after_free(void) {
+  volatile unsigned char* volatile p = (unsigned char*)mi_malloc(LARGE);
+  p[0] = 1;
+  mi_free((void*)p);
+  if (wrong_guilty) p[0] = 1;
+}
+
+static SEPARATE void aligned_past_end(void) {
+  volatile unsigned char* volatile p = (unsigned char*)mi_malloc_aligned(BLOCK, 256);
+  p[BLOCK - 1] = 1;
+  if (wrong_guilty) p[BLOCK] = 1;
+  mi_free((void*)p);
+}
+
+static void* free_it(void* p) {
+  mi_free(p);
+  return NULL;
+}
+
+static SEPARATE void other_thread_freed(void) {
+  volatile unsigned char* volatile p = make();
+  p[0] = 1;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_it, (void*)p) != 0) exit(EXIT_FAILURE);
+  pthread_join(thread, NULL);
+  if (wrong_guilty) wrong_sink = p[0];
+}
+
 static SEPARATE void leak(void) {
   void* volatile p = make();
   if (!wrong_guilty) mi_free(p);
@@ -100,11 +138,22 @@ static const wrong_error_t wrong_errors[] = {
    "(?s)Invalid read of size 1\\b.* 0 bytes after a block of size 100\\b",
    "(use-after-poison|heap-buffer-overflow)"},
   {"write-before-start", write_before_start,
-   "(?s)Invalid write of size 1\\b.* 1 bytes before a block of size 100\\b", "-"},
+   "(?s)Invalid write of size 1\\b.* 1 bytes before a block of size 100\\b",
+   "use-after-poison"},
   {"use-after-free", use_after_free,
    "(?s)Invalid read of size 1\\b.* 0 bytes inside a block of size 100 free'd",
    "(use-after-poison|heap-use-after-free)"},
-  {"double-free", double_free, "Invalid free\\(\\)", "-"},
+  {"double-free", double_free, "Invalid free\\(\\)", "use-after-poison"},
+  {"large-past-end", large_past_end,
+   "(?s)Invalid write of size 1\\b.* 0 bytes after a block of size 1,000,100\\b",
+   "use-after-poison"},
+  {"large-use-after-free", large_use_after_free,
+   "(?s)Invalid write of size 1\\b.* 0 bytes inside a block of size 1,000,100 free'd",
+   "(use-after-poison|SEGV)"},
+  {"aligned-past-end", aligned_past_end, "Invalid write of size 1", "use-after-poison"},
+  {"other-thread-freed", other_thread_freed,
+   "(?s)Invalid read of size 1\\b.* 0 bytes inside a block of size 100 free'd",
+   "use-after-poison"},
   {"leak", leak, "100 bytes in 1 blocks are definitely lost", "-"},
 };
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Owns the walk that verifies a thread-heap: all its lists, their counts, and each page on them.
+// Builds of debug level 3 make it at every heartbeat, when they collect and when a thread ends.
+#include "../mem/vmem.h"
+#include "heap.h"
+
+static bool is_own(const mx_theap_t* theap, const mx_page_t* page, size_t bin) {
+  const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
+  if (page->bin != bin || page->theap != theap || mx_pagemap_get(page->start) != page) return false;
+  return owner == (theap->tid & ~MX_OWNER_TAGS) && mx_page_is_valid(page);
+}
+
+static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t bin, size_t most) {
+  const mx_page_t* before = NULL;
+  size_t count = 0;
+  for (const mx_page_t* page = list; page != NULL; before = page, page = page->next) {
+    if (page->prev != before || ++count > most || !is_own(theap, page, bin)) return false;
+    if (page->retired != 0 && theap->retained[page->retired - 1] != page) return false;
+  }
+  return count == most;
+}
+
+static bool are_full(const mx_page_t* page) {
+  for (; page != NULL; page = page->next) {
+    if (page->free != NULL || (mx_load_relaxed(&page->owner) & MX_OWNER_FULL) == 0) return false;
+  }
+  return true;
+}
+
+bool mx_theap_is_valid(const mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    const mx_page_t* const current = theap->current[bin];
+    if (current != &mx_page_none && (current->used == 0 || !is_own(theap, current, bin))) {
+      return false;
+    }
+    if (!is_list_valid(theap, theap->partial[bin], bin, theap->partial_count[bin]) ||
+        !is_list_valid(theap, theap->full[bin], bin, theap->full_count[bin]) ||
+        !are_full(theap->full[bin])) {
+      return false;
+    }
+  }
+  return true;
+}
