@@ -14,7 +14,7 @@ static mx_page_t* page_of(const void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   if (mx_pagemap_is_none(page)) return NULL;
   // In a window of the page map an address from elsewhere may meet a record of ours.
-  if ((size_t)((const uint8_t*)p - page->start) >= mx_page_size(page)) return NULL;
+  if ((size_t)((const uint8_t*)p - page->start) >= mx_page_span(page)) return NULL;
   return page;
 }
 

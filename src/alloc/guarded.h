@@ -26,7 +26,7 @@ mx_inline bool mx_guarded_is_on(void) {
 }
 
 // A mark in a field that huge pages have no other use for.
-#define MX_GUARDED_MARK 0x7F
+#define MX_GUARDED_MARK 0x3F
 
 mx_inline bool mx_page_is_guarded(const mx_page_t* page) {
   return page->retired == MX_GUARDED_MARK;

@@ -77,6 +77,8 @@ typedef struct mx_slices_s {
 // What an allocation of slices may take.
 typedef struct mx_slices_request_s {
   size_t count;
+  size_t room;        // how many it may grow to: so many are free, and no other run begins there
+  size_t dirty_room;  // the same when it can have used memory, which is worth less room
   size_t align;       // of the start, in slices; a power of two
   mx_arena_t* arena;  // only this one, or NULL
   int numa_node;      // preferred node, or -1

@@ -65,27 +65,39 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   return true;
 }
 
-// A run that begins with a dirty slice, though others of it may be fresh: pages are carved from
-// their start on, so the first slices are what will be touched.
-static size_t find_dirty_start(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+// A run that begins with a dirty slice, though others of it may be fresh: pages take their slices
+// from the start on, so the first ones are what will be touched. One that is dirty all over, if it
+// will not grow and there is such a run.
+static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  const mx_bits_t *free = arena->free, *dirty = arena->dirty;
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  // Pages that begin closer to each other would soon grow into each other.
+  const size_t align = (r->dirty_room > r->count ? mx_max(r->room / 4, 8) : r->align);
+  if (r->dirty_room == r->count) {
+    const size_t i = mx_bits_find_run(free, dirty, arena->slices, r->count, from, align, offset);
+    if (i != SIZE_MAX || r->count == 1) return i;
+  }
   for (unsigned tries = 0; tries < DIRTY_START_TRIES; tries++) {
-    const size_t dirty =
-        mx_bits_find_run(arena->free, arena->dirty, arena->slices, 1, from, r->align, offset);
-    if (dirty == SIZE_MAX) return SIZE_MAX;
-    from = mx_bits_find_run(arena->free, NULL, arena->slices, r->count, dirty, r->align, offset);
-    if (from == dirty || from == SIZE_MAX) return from;
+    const size_t i = mx_bits_find_run(free, dirty, arena->slices, 1, from, align, offset);
+    if (i == SIZE_MAX) return SIZE_MAX;
+    from = mx_bits_find_run(free, NULL, arena->slices, r->dirty_room, i, align, offset);
+    if (from == i || from == SIZE_MAX) return from;
   }
   return SIZE_MAX;
 }
 
-// Runs of different lengths begin their search in different quarters of an arena. A long page is
-// carved only as far as it is needed; laid over what short pages left, it would hold their memory
-// without using it.
-static size_t home_of(const mx_arena_t* arena, size_t count) {
-  if (count == 1) return mx_load_relaxed(&arena->low_hint);
-  if (count == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
-  return count == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
+// Fresh runs of different lengths begin in different quarters of an arena, so that what is long
+// finds room for long. Growing pages begin as far from each other as they may grow.
+static size_t home_of(const mx_arena_t* arena, size_t room) {
+  if (room == 1) return mx_load_relaxed(&arena->low_hint);
+  if (room == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
+  return room == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
+}
+
+static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  const size_t align = (r->room > r->count ? r->room : r->align);
+  return mx_bits_find_run(arena->free, NULL, arena->slices, r->room, from, align, offset);
 }
 
 static bool hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
@@ -116,18 +128,14 @@ static bool claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
 }
 
 static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
-                     const mx_bits_t* also, mx_slices_t* out) {
-  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  size_t from = home_of(arena, r->count);
+                     bool dirty, mx_slices_t* out) {
+  size_t from = (dirty ? mx_load_relaxed(&arena->low_hint) : home_of(arena, r->room));
   for (;;) {
-    const size_t i =
-        also != NULL && r->count > 1
-            ? find_dirty_start(arena, r, from)
-            : mx_bits_find_run(arena->free, also, arena->slices, r->count, from, r->align, offset);
+    const size_t i = (dirty ? find_dirty(arena, r, from) : find_fresh(arena, r, from));
     if (i == SIZE_MAX) {
-      if (from == 0 || (also != NULL && r->count > 1)) return false;
+      if (from == 0) return false;
       from = 0;  // the hint may have been too high
-      if (r->count == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
+      if (r->room == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
       continue;
     }
     if (!mx_bits_try_claim(arena->free, i, r->count)) {
@@ -135,7 +143,7 @@ static bool claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_req
       from = i;
       continue;
     }
-    if (r->count == 1 && also == NULL) mx_store_relaxed(&arena->low_hint, i);
+    if (r->room == 1 && !dirty) mx_store_relaxed(&arena->low_hint, i);
     return hand_out(arenas, arena, i, r->count, out);
   }
 }
@@ -158,7 +166,7 @@ static bool claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, bool di
     mx_arena_t* arena = mx_arena_at(arenas, i);
     if (!suits(arena, r, match)) continue;
     if (r->is_growing && r->align == 1 && claim_place(arenas, arena, r, out)) return true;
-    if (claim_in(arenas, arena, r, dirty ? arena->dirty : NULL, out)) return true;
+    if (claim_in(arenas, arena, r, dirty, out)) return true;
   }
   return false;
 }
@@ -177,6 +185,13 @@ static bool claim(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t
          (r->numa_node >= 0 && claim_any(arenas, r, false, NODE_IGNORED, out));
 }
 
+// Without room to grow: where addresses are short, that is better than nothing.
+static bool claim_bare(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  mx_slices_request_t bare = *r;
+  bare.room = bare.dirty_room = r->count;
+  return r->room > r->count && claim(arenas, &bare, out);
+}
+
 // Free slices that are being purged are the purger's for that moment. Where no other arena can be
 // had that is worth waiting for, but not without end: a commit function may allocate itself.
 static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_request_t* r,
@@ -185,7 +200,7 @@ static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_req
   for (;;) {
     const int64_t seen = mx_load_relaxed(&mx_process_counters.arena_purges);
     const bool was_purging = (mx_load_acquire(&arenas->purging) != 0);
-    if (claim(arenas, r, out)) return true;
+    if (claim(arenas, r, out) || claim_bare(arenas, r, out)) return true;
     const bool missed_none =
         (!was_purging && mx_load_relaxed(&mx_process_counters.arena_purges) == seen);
     const bool is_purging = (mx_load_acquire(&arenas->purging) != 0);

@@ -71,14 +71,16 @@ static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
 }
 
 
-mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   if (mx_load_relaxed(&heap->cached_count) > 0) {
     mx_page_t* const kept = reuse_kept(heap, bin);
     if (kept != NULL) return kept;
   }
   const size_t size = mx_bin_size(bin);
   const int node = mx_heap_node(heap);
-  const mx_slices_request_t request = {mx_page_slices_for(size), 1, heap->arena, node, false};
+  const size_t count = mx_page_first_slices(size), most = mx_page_slices_for(size);
+  const mx_slices_request_t request = {count, most, is_busy ? most : count, 1, heap->arena, node,
+                                       false};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;

@@ -25,7 +25,7 @@ typedef struct mx_theap_s mx_theap_t;
 typedef struct mx_heap_s mx_heap_t;
 typedef struct mx_subproc_s mx_subproc_t;
 
-#define MX_RETAINED_MAX 64       // empty pages that a theap keeps for a while
+#define MX_RETAINED_MAX 62       // empty pages that a theap keeps for a while
 
 #define MX_HEAP_GONE UINT64_MAX
 
@@ -262,8 +262,9 @@ void mx_theap_housekeeping(mx_theap_t* theap);
 void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 
 // ---- hand-over (adopt.c) -----------------------------------------------------------------------
-// Makes a page for a heap out of fresh slices; NULL when out of memory. The caller owns it.
-mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin);
+// Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
+// busy need not have room to grow if it gets memory that was used before.
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
 // To be called by who claimed an abandoned page: takes it off the list of such pages.

@@ -69,7 +69,8 @@ static mx_page_t* os_page(const mx_heap_t* heap, size_t slices, size_t align, mx
 
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,
                               mx_slices_t* out) {
-  const mx_slices_request_t request = {count, align, heap->arena, mx_heap_node(heap), is_growing};
+  const mx_slices_request_t request = {count, count, count, align, heap->arena, mx_heap_node(heap),
+                                       is_growing};
   const size_t most = (size_t)mx_option(arena_max_object_size) * MX_KIB;
   if (count * MX_SLICE_SIZE <= most && mx_slices_alloc(&heap->subproc->arenas, &request, out)) {
     return mx_arena_record(out->arena, out->index);

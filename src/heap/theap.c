@@ -210,11 +210,16 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     mx_theap_adopt(theap, page);
     page = NULL;
   }
-  if (page == NULL) page = mx_page_fresh(theap->heap, bin);
+  if (page == NULL) page = mx_page_fresh(theap->heap, bin, theap->full_count[bin] > 0);
   if (page == NULL) return NULL;
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
   return page;
+}
+
+static bool extend(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
+  if (!mx_page_has_holes(page)) mx_page_grow(page, &theap->subproc->arenas);
+  return mx_page_extend(page, is_zero);
 }
 
 // Whether the page gets new blocks although it may have freed ones: now and then, so that which
@@ -229,11 +234,11 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   for (;;) {
     mx_page_t* page = theap->current[bin];
     if (page != &mx_page_none) {
-      if (rather_carves(page) && mx_page_extend(page, is_zero)) return page;
+      if (rather_carves(page) && extend(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
       mx_page_t* const other = theap->partial[bin];
       const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
-      if (!has_other && mx_page_extend(page, is_zero)) return page;
+      if (!has_other && extend(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
       if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
       leave_current(theap, page);

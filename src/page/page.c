@@ -47,7 +47,7 @@ static void init_hardened(mx_page_t* page) {
     const size_t places = (is_small ? MX_WAIT_PLACES : mx_min(page->reserved / 16, MX_WAIT_PLACES));
     extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
   }
-  size_t room = (size_t)page->slice_count * MX_SLICE_SIZE;
+  size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE;
   if (MX_GUARD_PAGES) room -= mx_facts.os_page;
   if (MX_PADDING) {
     const size_t fence = mx_min(page->block_size & (0 - page->block_size), MX_SHARED_ALIGN_MAX);
@@ -64,13 +64,14 @@ static void init_hardened(mx_page_t* page) {
 
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
                   struct mx_heap_s* heap) {
-  const size_t size = slices->count * MX_SLICE_SIZE;
+  const size_t most = (bin == MX_BIN_HUGE ? slices->count : mx_page_slices_for(block_size));
   page->free = NULL;
   page->used = 0;
   page->capacity = 0;
-  page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 1 : size / block_size);
+  page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 1 : most * MX_SLICE_SIZE / block_size);
   page->bin = (uint8_t)bin;
   page->is_listed = 0;
+  page->is_final = 0;
   mx_store_relaxed(&page->lend, (uint8_t)0);
   page->retired = 0;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
@@ -88,19 +89,51 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   mx_store_release(&page->remote, MX_OWNED);
 }
 
-static uint32_t carve_count(const mx_page_t* page) {
+// How many bytes its slices have from its first block on.
+static size_t room_of(const mx_page_t* page) {
+  return mx_page_size(page) - (uintptr_t)page->start % MX_SLICE_SIZE;
+}
+
+void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
+  if (page->capacity >= page->reserved || page->is_final != 0) return;
+  const size_t need = (page->capacity + (size_t)1) * page->block_size;
+  const size_t room = room_of(page);
+  if (mx_likely(need <= room)) return;
+  const size_t more = mx_div_up(need - room, MX_SLICE_SIZE);
+  const size_t next = page->slice_index + page->slice_count;
+  bool is_zero;
+  if (!mx_slices_extend(arenas, page->arena, next, more, &is_zero)) {
+    page->is_final = 1;
+    return;
+  }
+  if (!mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
+    mx_slices_free(arenas, page->arena, next, more);
+    page->is_final = 1;
+    return;
+  }
+  page->slice_count += (uint32_t)more;
+}
+
+// How many blocks may be carved in the slices that the page has.
+static uint32_t limit_of(const mx_page_t* page) {
+  const size_t room = room_of(page);
+  if (page->reserved * page->block_size <= room) return page->reserved;
+  return (uint32_t)(room / page->block_size);
+}
+
+static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   const size_t size = page->block_size;
   size_t count = page->capacity;  // doubles
   if (count * size > CARVE_MAX) count = CARVE_MAX / size;
   if (count * size < mx_facts.os_page) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
-  return (uint32_t)mx_min(count, page->reserved - page->capacity);
+  return (uint32_t)mx_min(count, limit - page->capacity);
 }
 
 // As carve_count, but for what is present: 0 when it would be no more.
-static uint32_t carve_count_present(const mx_page_t* page, uint32_t count) {
+static uint32_t carve_count_present(const mx_page_t* page, uint32_t count, uint32_t limit) {
   const size_t size = page->block_size;
-  size_t more = mx_min(CARVE_PRESENT_BLOCKS, page->reserved - page->capacity);
+  size_t more = mx_min(CARVE_PRESENT_BLOCKS, limit - page->capacity);
   if (more * size > CARVE_PRESENT_MAX) more = CARVE_PRESENT_MAX / size;
   if (more <= count) return 0;
   const uint8_t* const first = page->start + page->capacity * size;
@@ -169,10 +202,11 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   *is_zero = false;
   if (mx_page_has_holes(page) && mx_holes_carve(page)) return true;
-  if (page->capacity >= page->reserved) return false;
-  uint32_t count = carve_count(page);
+  const uint32_t limit = limit_of(page);
+  if (page->capacity >= limit) return false;
+  uint32_t count = carve_count(page, limit);
   const size_t first = page->capacity;
-  const uint32_t present = carve_count_present(page, count);
+  const uint32_t present = carve_count_present(page, count, limit);
   const bool was_clean = (present == 0 && touch(page, (uint8_t*)block_at(page, first),
                                                 count * page->block_size));
   if (present != 0) count = present;

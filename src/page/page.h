@@ -13,6 +13,9 @@
 //   uncarved  beyond `capacity`: not yet on any list, its memory never touched
 //   hole      carved and free, but in OS pages that were given back: on no list (see holes.h)
 //
+// A page of more than one slice takes them one after the other, as its blocks are carved, and holds
+// none that it does not use. When somebody else has the next one, the page stays as it is.
+//
 // `used` counts the live and the remote blocks, and one more while the page is a thread's current
 // page of its bin, so that free() finds `used == 0` only when a page that nobody allocates from
 // has become empty.
@@ -60,10 +63,11 @@ struct mx_page_s {
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
-  uint32_t reserved;           // blocks that fit
+  uint32_t reserved;           // blocks that fit when it has all its slices; constant
   uint8_t bin;
   uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
-  uint8_t retired : 7;         // empty and kept: its place in theap->retained + 1, else 0
+  uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
+  uint8_t retired : 6;         // empty and kept: its place in theap->retained + 1, else 0
   mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
   mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
   uint8_t* start;
@@ -82,6 +86,9 @@ struct mx_page_s {
   struct mx_page_s* heap_prev;
 };
 
+// Builds in which what follows the last block is marked take all slices at once.
+#define MX_PAGE_GROWS (!MX_GUARD_PAGES && !MX_TRACK)
+
 mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
                  "a page record is two cache lines");
 mx_static_assert(sizeof(struct mx_page_s) <= MX_PAGE_RECORD_SIZE, "records fit their places");
@@ -94,13 +101,15 @@ MX_BEGIN_DECLS
 // Stands where there is no page: it has no block and no owner.
 extern mx_hidden mx_page_t mx_page_none;
 
-// Makes a page of fresh slices, unowned by any thread but with its owned bit set. No block is
-// carved yet.
+// Makes a page of fresh slices, the first ones of those that it may take; unowned by any thread but
+// with its owned bit set. No block is carved yet.
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
                   struct mx_heap_s* heap);
 // Carves more blocks onto `free`, those of holes first; false when there is none. *is_zero: those
 // blocks read as zero but for their links.
 bool mx_page_extend(mx_page_t* page, bool* is_zero);
+// Takes the slices that the next block needs, if it needs any; before mx_page_extend. Owner only.
+void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas);
 // Moves remotely freed blocks onto `free`; answers whether there were any. Owner only.
 bool mx_page_collect(mx_page_t* page);
 // The same without those that wait in quarantine.
@@ -118,6 +127,18 @@ MX_END_DECLS
 
 mx_inline size_t mx_page_size(const mx_page_t* page) {
   return (size_t)page->slice_count * MX_SLICE_SIZE;
+}
+
+// How many slices a new page must have for its first block.
+mx_inline size_t mx_page_first_slices(size_t block_size) {
+  const size_t fence = (MX_PADDING ? MX_SLICE_SIZE / 2 : 0);
+  const size_t most = mx_page_slices_for(block_size);
+  return MX_PAGE_GROWS ? mx_min(mx_div_up(block_size + fence, MX_SLICE_SIZE), most) : most;
+}
+
+// How many bytes from its start may belong to a page, judged by what never changes while it lives.
+mx_inline size_t mx_page_span(const mx_page_t* page) {
+  return page->bin == MX_BIN_HUGE ? mx_page_size(page) : page->reserved * page->block_size;
 }
 
 mx_inline struct mx_heap_s* mx_page_heap(const mx_page_t* page) {
@@ -142,7 +163,7 @@ mx_inline bool mx_page_is_lent(const mx_page_t* page) {
 
 // Whether mx_page_extend would find something.
 mx_inline bool mx_page_can_extend(const mx_page_t* page) {
-  return page->capacity < page->reserved || mx_page_has_holes(page);
+  return (page->capacity < page->reserved && page->is_final == 0) || mx_page_has_holes(page);
 }
 
 // An empty one may be lent, so that its list and its capacity are being changed: see holes.h.

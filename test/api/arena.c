@@ -78,6 +78,48 @@ static void test_exclusive(void) {
   mi_free(p);
 }
 
+// A page takes as many slices as its blocks need, so blocks of all sizes fit into an arena that is
+// small against the room that each size could fill; and pages that meet stay out of each other.
+static void test_all_sizes(void) {
+  enum { MOST = 4000 };
+  static unsigned char* blocks[MOST];
+  static size_t sizes[MOST];
+  mi_arena_id_t id;
+  // Where a guard follows each page, a page has all its slices at once. Such builds pad blocks.
+  void* const probe = mi_malloc(100);
+  const size_t size = (mi_usable_size(probe) > 100 ? 32 : 400) * MIB;
+  mi_free(probe);
+  CHECK(mi_reserve_os_memory_ex(size, false, false, true, &id) == 0);
+  mi_heap_t* const heap = mi_heap_new_in_arena(id);
+  size_t count = 0, bytes = 0;
+  for (size_t n = 9000; n < 500000; n += n / 16, count++) {
+    sizes[count] = n;
+    blocks[count] = (unsigned char*)mi_heap_malloc(heap, n);
+    CHECK_ROW(mi_arena_contains(id, blocks[count]), n);
+  }
+  const size_t kinds = count;
+  for (bool any = true; any && count < MOST - kinds;) {
+    any = false;
+    for (size_t i = 0; i < kinds; i++) {
+      unsigned char* const p = (unsigned char*)mi_heap_malloc(heap, sizes[i]);
+      if (p == NULL) continue;
+      any = true;
+      sizes[count] = sizes[i];
+      blocks[count++] = p;
+    }
+  }
+  for (size_t i = 0; i < count; i++) memset(blocks[i], (int)(i % 251), sizes[i]);
+  for (size_t i = 0; i < count; i++) {
+    CHECK_ROW(blocks[i][0] == i % 251 && blocks[i][sizes[i] - 1] == i % 251, i);
+    bytes += sizes[i];
+  }
+  CHECK(bytes > 22 * MIB);
+  for (size_t i = 0; i < count; i++) mi_free(blocks[i]);
+  mi_heap_collect(heap, true);
+  CHECK(mi_arena_contains(id, mi_heap_malloc(heap, size - 2 * MIB)));
+  mi_heap_destroy(heap);
+}
+
 // ---- memory of the program's -------------------------------------------------------------------
 
 static void test_manage(void) {
@@ -268,6 +310,7 @@ int main(void) {
   mi_option_set(mi_option_max_warnings, 0);
   test_reserve();
   test_exclusive();
+  test_all_sizes();
   test_manage();
   test_commit_function();
   test_large_pages();
