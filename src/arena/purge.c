@@ -229,10 +229,12 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
   if (mx_load_relaxed(&arenas->waiting) > 0) mx_arenas_purge(arenas, true);
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
-  void (*const relieve)(void) = mx_load_relaxed(&mx_memory_limit.relieve);
-  if (relieve != NULL) relieve();
-  return !mx_load_relaxed(&mx_memory_limit.is_hard) ||
-         mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
+  void (*const relieve)(bool) = mx_load_relaxed(&mx_memory_limit.relieve);
+  if (relieve != NULL) relieve(false);
+  if (!mx_load_relaxed(&mx_memory_limit.is_hard)) return true;
+  if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;
+  if (relieve != NULL) relieve(true);
+  return mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
 }
 
 void mx_arenas_purge_tick(mx_arenas_t* arenas) {

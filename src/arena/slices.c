@@ -70,10 +70,11 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 // will not grow and there is such a run.
 static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
   const mx_bits_t *free = arena->free, *dirty = arena->dirty;
-  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  const bool grows = (r->dirty_room > r->count);
   // Pages that begin closer to each other would soon grow into each other.
-  const size_t align = (r->dirty_room > r->count ? mx_max(r->room / 4, 8) : r->align);
-  if (r->dirty_room == r->count) {
+  const size_t align = (grows ? mx_max(r->room / 4, 8) : r->align);
+  const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
+  if (!grows) {
     const size_t i = mx_bits_find_run(free, dirty, arena->slices, r->count, from, align, offset);
     if (i != SIZE_MAX || r->count == 1) return i;
   }
@@ -95,8 +96,9 @@ static size_t home_of(const mx_arena_t* arena, size_t room) {
 }
 
 static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
-  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  const size_t align = (r->room > r->count ? r->room : r->align);
+  const bool grows = (r->room > r->count);
+  const size_t align = (grows ? r->room : r->align);
+  const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
   return mx_bits_find_run(arena->free, NULL, arena->slices, r->room, from, align, offset);
 }
 

@@ -247,7 +247,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
     if (page == NULL) return NULL;
     make_current(theap, page);
     // Here and now: the other page, if there was one, may have been lent meanwhile.
-    if (has_block(page) || mx_page_extend(page, is_zero)) return page;
+    if (has_block(page) || extend(theap, page, is_zero)) return page;
   }
 }
 

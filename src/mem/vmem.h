@@ -20,7 +20,7 @@ size_t mx_vmem_writable_from(const void* p);
 typedef struct mx_memory_limit_s {
   mx_atomic(size_t) bytes;           // 0: none
   mx_atomic(bool) is_hard;           // beyond it allocations fail
-  mx_atomic(void (*)(void)) relieve; // gives back what it can
+  mx_atomic(void (*)(bool)) relieve; // gives back what it can; true: else an allocation fails
 } mx_memory_limit_t;
 
 extern mx_hidden mx_memory_limit_t mx_memory_limit;

@@ -19,6 +19,7 @@
 #define LIMIT_MIN MX_MIB      // the smallest limit that is taken
 #define GROUP_ROOT "/sys/fs/cgroup"
 #define GROUP_SELF "/proc/self/cgroup"
+#define GROUP_TABLES 64       // part of a group's limit that is left to the kernel
 #define PRESSURE_HIGH 10.0    // percent of time in which the group waits for memory
 
 static mx_atomic(uint64_t) relieve_at, group_at;
@@ -59,6 +60,8 @@ static size_t group_limit(double* pressure) {
   const int64_t ours = mx_load_relaxed(&mx_process_counters.committed.current);
   const size_t committed = mx_min(ours > 0 ? (size_t)ours : 0, group.usage);
   const size_t others = group.usage - committed;
+  // The kernel's tables for our memory count in the group, too.
+  group.limit -= group.limit / GROUP_TABLES;
   // However much the others take, a process must be able to start.
   return others >= group.limit ? group.limit / 2 : mx_max(group.limit - others, group.limit / 2);
 }
@@ -71,9 +74,10 @@ static double set_limit(void) {
   return pressure;
 }
 
-static void relieve(void) {
+// Where an allocation would fail else, what it costs does not matter.
+static void relieve(bool is_last_resort) {
   if (mx_option(cgroup_limit) > 0 && is_time(&group_at, GROUP_MSECS)) set_limit();
-  if (is_time(&relieve_at, RELIEVE_MSECS)) make_holes(false);
+  if (is_last_resort || is_time(&relieve_at, RELIEVE_MSECS)) make_holes(is_last_resort);
 }
 
 void mx_limits_apply(void) {
