@@ -99,6 +99,11 @@ struct mx_subproc_s {
   mx_page_t* os_pages;                         // huge pages outside the arenas
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
+  mx_atomic(size_t) trim_from;                 // least committed bytes since pages were trimmed
+  mx_atomic(int) trimming;                     // somebody is at it; what follows is that one's
+  size_t trim_arena, trim_slice;               // how far
+  size_t trim_regrets;                         // bytes of holes that were filled again lately
+  uint64_t trim_regrets_until;                 // clock in ms when that is halved
   mx_heap_t main_heap;
   mx_arenas_t arenas;
 };
@@ -289,6 +294,9 @@ void mx_page_claimed_by_free(mx_page_t* page);
 // Makes holes in the pages at rest (see page/holes.h); answers how many bytes that gave back. With
 // idle_only only in those that nobody used since the walk before; *has_changed: there are others.
 size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
+// Fresh slices were handed out: makes holes in a few pages that are mostly free, if what is
+// committed has grown since that was done in all of them.
+void mx_subproc_trim(mx_subproc_t* subproc);
 MX_END_DECLS
 
 #endif

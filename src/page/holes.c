@@ -16,10 +16,14 @@
 // Holes are filled in pieces of this size, as blocks are carved.
 #define REFILL_MAX (8 * MX_KIB)
 
+// OS pages that a page must have to be worth a look.
+#define PROMISE_MIN 4
+
 // What is known of a page while it is lent.
 typedef struct view_s {
   mx_page_t* page;
   mx_block_t* first;                      // of the free list when it was read
+  mx_block_t* kept;                       // the same where it must stay, or NULL
   uint64_t free[BLOCKS_MAX / 64];         // by block: free, and on the list
   size_t listed, holes;                   // blocks
 } view_t;
@@ -115,13 +119,14 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
   return mx_peek_uint32(&page->used);
 }
 
-mx_unsynchronised static bool look(view_t* view, mx_page_t* page) {
+mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner) {
   memset(view, 0, sizeof(*view));
   view->page = page;
   const uint32_t used = used_of(page);
   view->first = free_of(page);
+  view->kept = (is_owner ? NULL : view->first);
   // The owner's writes of links must be here before the links are followed.
-  if (!mx_os_barrier_all()) return false;
+  if (!is_owner && !mx_os_barrier_all()) return false;
   view->holes = mx_holes_count(page);
   if (!read_list(view)) return false;
   if (free_of(page) != view->first || used_of(page) != used) return false;
@@ -141,7 +146,7 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
   const size_t last = index_of(page, os_page + mx_facts.os_page - 1);
   for (size_t i = first; i <= last && i < page->capacity; i++) {
     if (is_free(view, i)) {
-      if (page->start + i * size == (const uint8_t*)view->first) return false;
+      if (page->start + i * size == (const uint8_t*)view->kept) return false;
     } else if (is_present(page, page->start + i * size, size)) {
       return false;  // live
     }
@@ -174,19 +179,21 @@ static size_t discard_needless(const view_t* view) {
   return bytes;
 }
 
-// Links the blocks behind the first one anew: those that are still there, by address.
+// Links the blocks anew, behind the one that must stay: those that are still there, by address.
 mx_unsynchronised static void link_again(const view_t* view) {
-  const mx_page_t* const page = view->page;
-  mx_block_t* last = view->first;
-  if (last == NULL) return;
+  mx_page_t* const page = view->page;
+  mx_block_t* last = view->kept;
+  if (view->first == NULL) return;
+  if (last == NULL) page->free = NULL;
   for (uint32_t i = 0; i < page->capacity; i++) {
     uint8_t* const p = page->start + i * page->block_size;
-    if (!is_free(view, i) || p == (uint8_t*)view->first) continue;
+    if (!is_free(view, i) || p == (uint8_t*)view->kept) continue;
     if (!is_present(page, p, page->block_size)) continue;
-    mx_block_set_next(page, last, (mx_block_t*)(void*)p);
+    if (last != NULL) mx_block_set_next(page, last, (mx_block_t*)(void*)p);
+    else page->free = (mx_block_t*)(void*)p;
     last = (mx_block_t*)(void*)p;
   }
-  mx_block_set_next(page, last, NULL);
+  if (last != NULL) mx_block_set_next(page, last, NULL);
 }
 
 // Nobody has a block of an empty page, so nobody frees into it: it can start anew.
@@ -199,7 +206,7 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
   return discard_needless(&view);
 }
 
-mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
+mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, bool* has_holes) {
   if (used_of(page) == 0) {
     // The owner's last write to the list must be over before it is written here.
     if (!mx_os_barrier_all()) return 0;
@@ -207,7 +214,7 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
     return discard_all(page);
   }
   view_t view;
-  if (page->reserved > BLOCKS_MAX || !look(&view, page)) return 0;
+  if (page->reserved > BLOCKS_MAX || !look(&view, page, is_owner)) return 0;
   const size_t bytes = discard_needless(&view);
   if (bytes == 0) return 0;
   link_again(&view);
@@ -215,13 +222,23 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool* has_holes) {
   return bytes;
 }
 
-mx_holes_t mx_holes_make(mx_page_t* page) {
+mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {
+  const uint32_t used = used_of(page);
+  if (!MX_HOLES || used == 0 || page->capacity < used) return false;
+  const size_t per_slice = mx_arena_bits_per_slice();
+  const size_t present = mx_bits_count(page->arena->present, page->slice_index * per_slice,
+                                       mx_max(page->slice_count, 1) * per_slice);
+  const size_t pinned = used * (page->block_size / mx_facts.os_page + 1);
+  return present >= PROMISE_MIN && pinned <= present / 4;
+}
+
+mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
   mx_holes_t result = {0, false};
   if (!borrow(page)) return result;
   const mx_arena_t* const arena = page->arena;
   bool has_holes = mx_page_has_holes(page);
   if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
-    result.bytes = make_in_lent(page, &has_holes);
+    result.bytes = make_in_lent(page, is_owner, &has_holes);
     mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
   }
   result.is_gone = give_back(page, has_holes);

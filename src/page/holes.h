@@ -14,6 +14,7 @@
 //     one of the list. So that first block stays, and what lies behind it may be linked anew.
 //   - The list as it was seen counts only when blocks, `used` and holes add up to all carved ones,
 //     before and after; else the page is busy, and not worth it.
+//   - The page's owner itself is in nobody's way, and may move the first block, too.
 //
 // `lend` is the word that both sides agree on: RESTS may become LENT by whoever makes holes, and 0
 // by the owner, in one step each. An owner that finds the page lent takes another one; if it wanted
@@ -37,7 +38,9 @@ bool mx_holes_begin(void);
 void mx_holes_end(void);
 // Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
 // its answer belongs before mx_holes_end, too: to who forbids it, no page is on its way.
-mx_holes_t mx_holes_make(mx_page_t* page);
+mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner);
+// Whether that would probably give back half of what the page has, and not too little.
+bool mx_holes_promise(const mx_page_t* page);
 // Brings some blocks back from holes. False: there are none. For mx_page_extend.
 bool mx_holes_carve(mx_page_t* page);
 // How many bytes of holes were filled since the last call: giving those back did not pay.

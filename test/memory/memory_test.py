@@ -108,6 +108,22 @@ def test_cycles_learn():
                                f"{off['rest']:.0f} with purging off ({on['first']:.0f} at first)")
 
 
+def test_sizes_that_leave_survivors():
+    r = run("sizes", 5, 40)
+    most = run("sizes", 5, 40, purge_holes=0)
+    expect(r["peak"] <= 2.2 * 40 * 1024 and most["peak"] > 4 * 40 * 1024,
+           f"{r['peak'] / 1024:.0f} MiB at most for 40 MiB alive, {most['peak'] / 1024:.0f} MiB "
+           "without holes")
+
+
+def test_sizes_in_a_loop():
+    r = run("sizes", 40, 40)
+    most = run("sizes", 40, 40, purge_holes=0)
+    expect(r["faults"] <= most["faults"] + 0.2 * 25 * 40 * 256,
+           f"25 more turns of it: {r['faults']:.0f} faults, {most['faults']:.0f} without holes, for "
+           f"{25 * 40 * 256} OS pages")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

@@ -10,10 +10,12 @@
 //   patterns huge COUNT MIB               a block of MIB made, touched and freed as often
 //   patterns grow MIB                     one block grows to MIB by 1 MiB steps
 //   patterns committed                    statistics against /proc/self/smaps
+//   patterns sizes ROUNDS MIB             sizes that take turns, each leaving some blocks behind
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 #include <pthread.h>
@@ -39,11 +41,15 @@ static unsigned random_below(unsigned n) {
   return (random_state >> 8) % n;
 }
 
+// Allocates nothing: it is asked where there may be no memory left.
 static long resident_kib(void) {
+  char text[128];
   long size = 0, resident = 0;
-  FILE* f = fopen("/proc/self/statm", "r");
-  if (f == NULL || fscanf(f, "%ld %ld", &size, &resident) != 2) exit(2);
-  fclose(f);
+  const int file = open("/proc/self/statm", O_RDONLY);
+  const ssize_t n = read(file, text, sizeof(text) - 1);
+  close(file);
+  text[n > 0 ? n : 0] = 0;
+  if (sscanf(text, "%ld %ld", &size, &resident) != 2) exit(2);
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
@@ -270,9 +276,45 @@ static int run_committed(void) {
   return 0;
 }
 
+// ---- sizes -------------------------------------------------------------------------------------
+
+#define SIZES 5
+
+static long peak_kib(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// One size after the other fills `mib`; one block of each 64 KiB stays until its size comes again.
+static int run_sizes(int rounds, size_t mib) {
+  static const size_t sizes[SIZES] = {64, 176, 432, 1008, 2500};
+  const size_t total = mib * MIB;
+  unsigned char** blocks = calloc(total / sizes[0], sizeof(*blocks));
+  unsigned char** kept[SIZES];
+  for (int i = 0; i < SIZES; i++) kept[i] = calloc(total / 65536 + 1, sizeof(*kept[i]));
+  long begin = faults();
+  for (int r = 0; r < rounds; r++) {
+    const size_t size = sizes[r % SIZES], n = total / size, stride = 65536 / size;
+    unsigned char** const stay = kept[r % SIZES];
+    for (size_t i = 0; i * stride < n; i++) free(stay[i]);
+    for (size_t i = 0; i < n; i++) blocks[i] = make(size);
+    for (size_t i = 0; i < n; i++) {
+      if (i % stride == 0) stay[i / stride] = blocks[i];
+      else free(blocks[i]);
+    }
+    if (r == SIZES - 1) printf("peak=%ld\n", peak_kib());
+    if (r == 3 * SIZES - 1) begin = faults();
+  }
+  printf("faults=%ld\n", faults() - begin);
+  return 0;
+}
+
 // ---- limits ------------------------------------------------------------------------------------
 
 static int run_limit(size_t mib) {
+  static char out[4096];
+  setvbuf(stdout, out, _IOFBF, sizeof(out));
   size_t got = 0;
   const size_t most = mib * MIB / 65536;
   unsigned char** blocks = calloc(most, sizeof(*blocks));
@@ -341,6 +383,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "huge") == 0) return run_huge((int)n[0], (size_t)n[1]);
   if (strcmp(what, "grow") == 0) return run_grow((size_t)n[0]);
   if (strcmp(what, "committed") == 0) return run_committed();
+  if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
   fprintf(stderr, "patterns: what?\n");
