@@ -3,7 +3,8 @@
 """Runs the blow-up patterns of blowup.c with several allocators and prints a table of the ratios of
 peak resident memory to peak live bytes: the median of some runs each.
 
-    blowup.py --program out/release/test/mimalloc-blowup --ours out/release/libmimalloc.so
+    cc -O2 -Iinclude -pthread test/stress/blowup.c -o blowup
+    test/stress/blowup.py --program ./blowup --ours out/release/libmimalloc.so
 """
 
 import argparse
