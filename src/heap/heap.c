@@ -107,7 +107,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
     if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
-    theap->retained_slices = 0;
+    theap->retained_slices = theap->retained_small = 0;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
     if (theap->is_stale || !mx_thread_put_aside(theap)) mx_theap_tell_stale(theap);

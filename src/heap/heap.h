@@ -46,6 +46,7 @@ struct mx_theap_s {
   uint32_t retained_next;                // where in the ring the next one goes
   uint32_t retained_oldest;              // no page lies between that place and this one
   uint32_t retained_slices;
+  uint32_t retained_small;               // those of them that are a page of their own
   uint64_t idle[MX_BIN_COUNT / 64 + 1];  // bins whose current page was empty at the last round
   uint32_t visits;                       // of the slow path
   bool in_deferred_free;                 // these two only in the first theap of a thread

@@ -84,6 +84,7 @@ static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
   if (page->retired == 0) return;
   theap->retained[page->retired - 1] = NULL;
   theap->retained_slices -= page->slice_count;
+  theap->retained_small -= (page->slice_count == 1);
   page->retired = 0;
 }
 
@@ -114,11 +115,14 @@ static void release_retained(mx_theap_t* theap) { age_retained(theap, 0, INT64_M
 static bool retain(mx_theap_t* theap, mx_page_t* page) {
   if (theap->current[page->bin] == &mx_page_none) return false;
   const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
+  const int64_t threads = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
   const int64_t most = RETAIN_SLICES + in_use / RETAIN_SHARE;
+  const int64_t most_small = RETAIN_SLICES + in_use / (RETAIN_SHARE * mx_max(threads, 1));
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   age_retained(theap, now, (int64_t)theap->retained_slices + page->slice_count - most);
   const uint32_t slot = theap->retained_next % MX_RETAINED_MAX;
   if (page->slice_count > most) return false;
+  if (page->slice_count == 1 && theap->retained_small >= most_small) return false;
   if (theap->retained[slot] != NULL) release(theap, theap->retained[slot]);
   if (theap->retained_slices == 0) theap->retained_oldest = theap->retained_next;
   const uint32_t last_turn = theap->retained_next - (MX_RETAINED_MAX - 1);
@@ -128,6 +132,7 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   theap->retained[slot] = page;
   theap->retained_until[slot] = now + RETAIN_MSECS;
   theap->retained_slices += page->slice_count;
+  theap->retained_small += (page->slice_count == 1);
   page->retired = (uint8_t)(slot + 1);
   return true;
 }

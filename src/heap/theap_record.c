@@ -61,7 +61,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   memset(theap->partial_count, 0, sizeof(theap->partial_count));
   memset(theap->full_count, 0, sizeof(theap->full_count));
   memset(theap->retained, 0, sizeof(theap->retained));
-  theap->retained_slices = 0;
+  theap->retained_slices = theap->retained_small = 0;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
 }
 
