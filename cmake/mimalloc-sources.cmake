@@ -47,6 +47,7 @@ set(mi_source_names
   heap/theap_check.c
   heap/theap_record.c
   heap/thread.c
+  heap/trim.c
   alloc/free.c
   alloc/guarded.c
   alloc/harden.c

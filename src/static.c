@@ -61,6 +61,7 @@
 #include "heap/theap_check.c"
 #include "heap/theap_record.c"
 #include "heap/thread.c"
+#include "heap/trim.c"
 
 #include "alloc/free.c"
 #include "alloc/guarded.c"

@@ -91,7 +91,6 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
     return NULL;
   }
   mx_heap_link_page(heap, page);
-  mx_subproc_trim(heap->subproc);
   return page;
 }
 

@@ -200,6 +200,9 @@ void mx_heap_after_fork(void) {
   mx_thread_after_fork();
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) s->visitors = 0;
   if (!has_vanished_threads()) return;
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    mx_store_relaxed(&s->trimming, 0);
+  }
   // Pages that records keep would look like pages of vanished threads.
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) mx_heap_release_cached(s);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) settle_arenas(&s->arenas);

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Owns the walks that make holes in the pages of a sub-process, whoever owns them.
-//
-// Free blocks of pages in use wait to be used again, and what waits is bounded here, too: when a
-// new page is made and what is committed has grown by a share since the last walk, the next few
-// pages that are mostly free give back what they do not need. A walk that is made in such steps
-// costs a program little that fills its pages, and none anything that does not grow. What was
-// filled again after a walk may wait from then on, so that no loop purges and faults for ever.
+// Owns the walk that makes holes in all pages of a sub-process, whoever owns them.
 //
 // A page that is in use all the time would fill its holes at once. So the background asks for idle
 // pages: those that look as they did at the walk before. What was seen of a page lies in the
 // arena's `freed_at` of its first slice, which nobody needs while that is in use.
-#include "../mem/vmem.h"
-#include "../os/os.h"
-#include "../os/thread.h"
 #include "../page/holes.h"
 #include "heap.h"
 #include "huge_cache.h"
@@ -57,70 +48,4 @@ size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_ch
     if (arena != NULL && !arena->is_pinned) bytes += make_in(arena, idle_only, has_changed);
   }
   return bytes;
-}
-
-// ---- with growth -------------------------------------------------------------------------------
-
-#define TRIM_SHARE 8             // a walk begins when this part more is committed than at the least
-#define TRIM_LEAST (8 * MX_MIB)  // since the last one, and at least this much
-#define TRIM_PAGES 8             // pages in which one step makes holes
-#define TRIM_LOOKS 64            // and pages that it looks at
-#define REGRET_MSECS 10000       // between two halvings of the regrets
-
-// Twice the bytes of holes that were filled again lately: so much more may wait.
-static size_t trim_regrets(mx_subproc_t* subproc) {
-  const size_t filled = mx_holes_take_filled();
-  if (filled == 0 && subproc->trim_regrets == 0) return 0;
-  const uint64_t now = mx_os_clock_msecs();
-  if (subproc->trim_regrets == 0) subproc->trim_regrets_until = now + REGRET_MSECS;
-  subproc->trim_regrets += 2 * filled;
-  if (now >= subproc->trim_regrets_until) {
-    subproc->trim_regrets /= 2;
-    subproc->trim_regrets_until = now + REGRET_MSECS;
-  }
-  return subproc->trim_regrets;
-}
-
-static void trim_page(mx_page_t* page, int* budget) {
-  if ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
-  const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
-  const mx_holes_t made = mx_holes_make(page, owner == mx_thread_id());
-  if (made.is_gone) mx_page_release(page);
-  (*budget)--;
-}
-
-// False: the walk is over.
-static bool trim_step(mx_subproc_t* subproc) {
-  int budget = TRIM_PAGES;
-  for (int looks = TRIM_LOOKS; looks > 0 && budget > 0; looks--) {
-    if (subproc->trim_arena >= mx_load_acquire(&subproc->arenas.count)) return false;
-    mx_arena_t* const arena = mx_arena_at(&subproc->arenas, subproc->trim_arena);
-    mx_page_t* page = NULL;
-    if (arena != NULL) page = mx_page_next_in(arena, &subproc->trim_slice);
-    if (page != NULL) {
-      trim_page(page, &budget);
-    } else {
-      subproc->trim_arena++;
-      subproc->trim_slice = 0;
-    }
-  }
-  return true;
-}
-
-void mx_subproc_trim(mx_subproc_t* subproc) {
-  const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
-  const size_t committed = (now > 0 ? (size_t)now : 0);
-  const size_t from = mx_load_relaxed(&subproc->trim_from);
-  if (committed < from) mx_store_relaxed(&subproc->trim_from, committed);
-  const size_t most = from + mx_max(from / TRIM_SHARE, TRIM_LEAST);
-  if (mx_likely(committed < most)) return;
-  // With a background thread that is its work, and the regrets are its, too.
-  if (!MX_HOLES || mx_option(purge_holes) == 0 || mx_option(purge_delay) < 0) return;
-  if (mx_load_relaxed(&mx_arenas_on_waiting) != NULL) return;
-  if (mx_exchange_acq_rel(&subproc->trimming, 1) != 0) return;
-  if (committed >= most + trim_regrets(subproc) && !trim_step(subproc)) {
-    mx_store_relaxed(&subproc->trim_from, committed);
-    subproc->trim_arena = subproc->trim_slice = 0;
-  }
-  mx_store_release(&subproc->trimming, 0);
 }

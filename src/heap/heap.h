@@ -295,8 +295,10 @@ void mx_page_claimed_by_free(mx_page_t* page);
 // Makes holes in the pages at rest (see page/holes.h); answers how many bytes that gave back. With
 // idle_only only in those that nobody used since the walk before; *has_changed: there are others.
 size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
-// Fresh slices were handed out: makes holes in a few pages that are mostly free, if what is
-// committed has grown since that was done in all of them.
+
+// ---- what waits (trim.c) -----------------------------------------------------------------------
+// A page was made: makes holes in a few pages that are mostly free, if what is committed has grown
+// since that was done in all of them.
 void mx_subproc_trim(mx_subproc_t* subproc);
 MX_END_DECLS
 

@@ -215,7 +215,10 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     mx_theap_adopt(theap, page);
     page = NULL;
   }
-  if (page == NULL) page = mx_page_fresh(theap->heap, bin, theap->full_count[bin] > 0);
+  if (page == NULL) {
+    page = mx_page_fresh(theap->heap, bin, theap->full_count[bin] > 0);
+    mx_subproc_trim(theap->subproc);
+  }
   if (page == NULL) return NULL;
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
