@@ -17,7 +17,7 @@ static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool
 
 static size_t make_in_page(mx_page_t* page) {
   if (!mx_holes_begin()) return 0;
-  const mx_holes_t made = mx_holes_make(page);
+  const mx_holes_t made = mx_holes_make(page, false);
   if (made.is_gone) mx_page_release(page);
   mx_holes_end();
   return made.bytes;

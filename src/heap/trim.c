@@ -34,9 +34,11 @@ static size_t trim_regrets(mx_subproc_t* subproc) {
 
 static void trim_page(mx_page_t* page, int* budget) {
   if ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
+  if (!mx_holes_begin()) return;
   const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
   const mx_holes_t made = mx_holes_make(page, owner == mx_thread_id());
   if (made.is_gone) mx_page_release(page);
+  mx_holes_end();
   (*budget)--;
 }
 
