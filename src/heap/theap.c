@@ -225,7 +225,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-static bool extend(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
+static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
   if (!mx_page_has_holes(page)) mx_page_grow(page, &theap->subproc->arenas);
   return mx_page_extend(page, is_zero);
 }
@@ -242,11 +242,11 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   for (;;) {
     mx_page_t* page = theap->current[bin];
     if (page != &mx_page_none) {
-      if (rather_carves(page) && extend(theap, page, is_zero)) return page;
+      if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
       mx_page_t* const other = theap->partial[bin];
       const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
-      if (!has_other && extend(theap, page, is_zero)) return page;
+      if (!has_other && extend_page(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
       if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
       leave_current(theap, page);
@@ -255,7 +255,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
     if (page == NULL) return NULL;
     make_current(theap, page);
     // Here and now: the other page, if there was one, may have been lent meanwhile.
-    if (has_block(page) || extend(theap, page, is_zero)) return page;
+    if (has_block(page) || extend_page(theap, page, is_zero)) return page;
   }
 }
 

@@ -31,8 +31,8 @@ mx_subproc_t mx_subproc_main;
 #define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
 #define EMPTY_THEAP                                                                             \
   {                                                                                             \
-    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, 0, {0}, 0, \
-        false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, 0, NULL,       \
+    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, 0, 0, {0}, \
+        0, false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, 0, NULL,       \
         NULL, NULL, false, false                                                              \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
