@@ -38,7 +38,9 @@ mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, uint64_t place_key) 
 
 // Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
 mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
-  mx_block_t** const place = mx_page_delay_place(page, mx_place_key(page, block));
+  // Of the place in the page, not of the address: what follows from a seed follows in every run.
+  const uint64_t offset = (uintptr_t)block - (uintptr_t)page->start;
+  mx_block_t** const place = mx_page_delay_place(page, page->key ^ (offset << 24));
   mx_block_t* const old = *place;
   *place = block;
   mx_block_set_next(page, block, NULL);
