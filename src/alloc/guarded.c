@@ -240,7 +240,7 @@ static bool set_up(guarded_t* g, mx_heap_t* heap, size_t size) {
   if (!mx_pagemap_set(g->data, page->slice_count, page)) return false;
   page->start = g->block;
   page->capacity = page->used = 1;
-  page->retired = MX_GUARDED_MARK;
+  mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_GUARDED);
   page->next = (mx_page_t*)(void*)g;  // huge pages of the OS are linked by it; this one is not
   memset(g->data, MX_FILL_SLACK, (size_t)(g->block - g->data));
   memset(g->block + size, MX_FILL_SLACK, (size_t)(data_end - g->block - size));

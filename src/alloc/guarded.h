@@ -25,11 +25,8 @@ mx_inline bool mx_guarded_is_on(void) {
   return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_guarded_has_own) != 0;
 }
 
-// A mark in a field that huge pages have no other use for.
-#define MX_GUARDED_MARK 0x3F
-
 mx_inline bool mx_page_is_guarded(const mx_page_t* page) {
-  return page->retired == MX_GUARDED_MARK;
+  return (mx_load_relaxed(&page->lend) & MX_PAGE_GUARDED) != 0;
 }
 
 #endif

@@ -62,6 +62,7 @@
 // what they read counts: the thread sanitizer cannot know those means.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
+#define MX_TSAN 1
 #define mx_unsynchronised __attribute__((no_sanitize("thread")))
 #endif
 #endif

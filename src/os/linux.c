@@ -91,6 +91,19 @@ bool mx_os_overcommits(void) {
 
 // ---- address space -----------------------------------------------------------------------------
 
+// Addresses that one thread gives up may be another's next. The kernel orders the two; the thread
+// sanitizer has to be told, as it does not see these calls.
+#if defined(MX_TSAN)
+void __tsan_acquire(void* p);
+void __tsan_release(void* p);
+static char mx_mappings;
+#define mx_mapped() __tsan_acquire(&mx_mappings)
+#define mx_unmapping() __tsan_release(&mx_mappings)
+#else
+#define mx_mapped() ((void)0)
+#define mx_unmapping() ((void)0)
+#endif
+
 #if defined(MI_OS_PAGE_SIZE)
 // A test build that pretends OS pages of this size: mappings begin at a multiple of it.
 void* mx_os_map(void* hint, size_t size, bool commit) {
@@ -109,6 +122,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 void* mx_os_map(void* hint, size_t size, bool commit) {
   const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
   const long r = mx_syscall_mmap(hint, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  mx_mapped();
   return mx_syscall_failed(r) ? NULL : (void*)r;
 }
 #endif
@@ -124,6 +138,7 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
 
 void mx_os_unmap(void* p, size_t size) {
   mx_track_open(p, size);  // the addresses may be anybody's next
+  mx_unmapping();
   mx_syscall2(SYS_munmap, p, size);
 }
 

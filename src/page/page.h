@@ -148,10 +148,11 @@ mx_inline struct mx_heap_s* mx_page_heap(const mx_page_t* page) {
 mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_BIN_HUGE; }
 
 // `lend`, see holes.h.
-#define MX_PAGE_RESTS 1  // no block is taken from it: its owner only frees into it
-#define MX_PAGE_LENT 2   // somebody looks for holes, and the page must stay as it is
-#define MX_PAGE_HOLES 4  // it has holes
-#define MX_PAGE_GONE 8   // it was released while it was lent; who has it does the rest
+#define MX_PAGE_RESTS 1     // no block is taken from it: its owner only frees into it
+#define MX_PAGE_LENT 2      // somebody looks for holes, and the page must stay as it is
+#define MX_PAGE_HOLES 4     // it has holes
+#define MX_PAGE_GONE 8      // it was released while it was lent; who has it does the rest
+#define MX_PAGE_GUARDED 16  // of huge pages, which have no other use for the field: see guarded.h
 
 mx_inline bool mx_page_has_holes(const mx_page_t* page) {
   return (mx_load_relaxed(&page->lend) & MX_PAGE_HOLES) != 0;
