@@ -150,7 +150,7 @@ mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
   if (MX_CHECK_END && mx_unlikely(!mx_pad_behind_is_intact(page, block))) return false;
   mx_block_t* freed = block;
   if (MX_QUARANTINE) {
-    mx_block_t** const place = mx_page_delay_place_small(page, key);
+    mx_block_t** const place = mx_page_delay_place_small(page, block);
     freed = *place;
     if (mx_unlikely(freed == NULL || !mx_block_is_last(page, freed))) return false;
     *place = block;

@@ -94,8 +94,10 @@ bool mx_os_overcommits(void) {
 // Addresses that one thread gives up may be another's next. The kernel orders the two; the thread
 // sanitizer has to be told, as it does not see these calls.
 #if defined(MX_TSAN)
+MX_BEGIN_DECLS
 void __tsan_acquire(void* p);
 void __tsan_release(void* p);
+MX_END_DECLS
 static char mx_mappings;
 #define mx_mapped() __tsan_acquire(&mx_mappings)
 #define mx_unmapping() __tsan_release(&mx_mappings)

@@ -25,22 +25,22 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
   return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
 }
 
-// Where a block of a page of small ones waits.
-mx_inline mx_block_t** mx_page_delay_place_small(mx_page_t* page, uint64_t place_key) {
-  return &mx_page_extra(page)->wait[(place_key * 0x9E3779B97F4A7C15u) >> 62];
+// Which place a block's is. Of its offset, not its address: what follows from a seed follows in every
+// run.
+mx_inline size_t mx_page_delay_index(const mx_page_t* page, const mx_block_t* block) {
+  const uint64_t offset = (uintptr_t)block - (uintptr_t)page->start;
+  return (size_t)(((page->key ^ (offset << 24)) * 0x9E3779B97F4A7C15u) >> 62);
 }
 
-mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, uint64_t place_key) {
-  mx_page_extra_t* const extra = mx_page_extra(page);
-  const size_t i = (size_t)((place_key * 0x9E3779B97F4A7C15u) >> 62);
-  return &extra->wait[i & extra->mask];
+// Where a block of a page of small ones waits.
+mx_inline mx_block_t** mx_page_delay_place_small(mx_page_t* page, const mx_block_t* block) {
+  return &mx_page_extra(page)->wait[mx_page_delay_index(page, block)];
 }
 
 // Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
 mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
-  // Of the place in the page, not of the address: what follows from a seed follows in every run.
-  const uint64_t offset = (uintptr_t)block - (uintptr_t)page->start;
-  mx_block_t** const place = mx_page_delay_place(page, page->key ^ (offset << 24));
+  mx_page_extra_t* const extra = mx_page_extra(page);
+  mx_block_t** const place = &extra->wait[mx_page_delay_index(page, block) & extra->mask];
   mx_block_t* const old = *place;
   *place = block;
   mx_block_set_next(page, block, NULL);

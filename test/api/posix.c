@@ -159,6 +159,7 @@ static void test_sized_frees(void) {
   const int before = error_count;
   for (size_t size = 0; size < 100000; size = size * 3 + 1) {
     KEEP_ERRNO(mi_free_size(mi_malloc(size), size));
+    KEEP_ERRNO(mi_free_size(mi_realloc(mi_malloc(size), 0), 0));
     KEEP_ERRNO(mi_free_sized(mi_calloc(1, size), size));
     KEEP_ERRNO(mi_free_size_aligned(mi_malloc_aligned(size, 64), size, 64));
     KEEP_ERRNO(mi_free_aligned_sized(mi_aligned_alloc(64, size), 64, size));
