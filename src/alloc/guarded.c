@@ -356,3 +356,7 @@ void mx_guarded_free(mx_page_t* page) {
   mx_lock_release(&lock);
   if (oldest != NULL) forget(oldest);
 }
+
+void mx_guarded_before_fork(void) { mx_lock_acquire(&lock); }
+
+void mx_guarded_after_fork(void) { mx_lock_release(&lock); }

@@ -18,6 +18,9 @@ void mx_guarded_free(mx_page_t* page);
 // has blocks that are sampled; for another it does nothing.
 void mx_guarded_set_rate(const mx_theap_t* theap, size_t rate, size_t seed);
 void mx_guarded_set_bound(const mx_theap_t* theap, size_t least, size_t most);
+// A fork waits until nobody is at the records; the second on both sides.
+void mx_guarded_before_fork(void);
+void mx_guarded_after_fork(void);
 extern mx_hidden mx_atomic(int) mx_guarded_has_own;  // a theap has a rate of its own, above 0
 MX_END_DECLS
 

@@ -12,6 +12,7 @@
 
 #include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
+#include "../alloc/guarded.h"
 #include "../alloc/harden.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
@@ -34,17 +35,20 @@ static mx_atomic(int) ended;
 static void before_fork(void) {
   if (MX_LEAKS) mx_leaks_before_fork();
   mx_zeroblock_before_fork();
+  mx_guarded_before_fork();
   mx_heap_before_fork();
 }
 
 static void after_fork_in_parent(void) {
   mx_heap_after_fork_parent();
+  mx_guarded_after_fork();
   mx_zeroblock_after_fork();
   if (MX_LEAKS) mx_leaks_after_fork();
 }
 
 static void after_fork_in_child(void) {
   mx_heap_after_fork();
+  mx_guarded_after_fork();
   mx_zeroblock_after_fork();
   mx_scavenger_after_fork();
   if (MX_LEAKS) mx_leaks_after_fork();

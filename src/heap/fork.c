@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "../mem/vmem.h"
+#include "../os/os.h"
 #include "../os/thread.h"
 #include "../page/delay.h"
 #include "../page/holes.h"
@@ -131,6 +132,8 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     uint8_t* const slice = arena->start + i * MX_SLICE_SIZE;
     mx_page_t* const page = mx_pagemap_get(slice);
     if (page != mx_arena_record(arena, i)) {
+      // It may have been decommitted, and not have been noted yet.
+      if (!mx_os_overcommits()) mx_bits_clear(arena->committed, i, 1);
       mx_pagemap_set(slice, 1, NULL);
       mx_slices_free(arenas, arena, i, 1);
       i++;
@@ -152,14 +155,16 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
 static void settle_arenas(mx_arenas_t* arenas) {
   mx_store_relaxed(&arenas->purging, 0);
   const size_t count = mx_load_acquire(&arenas->count);
-  intptr_t in_use = 0;
+  intptr_t in_use = 0, waiting = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
     settle_arena(arenas, arena);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     in_use += (intptr_t)(arena->slices - left);
+    waiting += (intptr_t)mx_bits_count(arena->waiting, 0, arena->slices);
   }
+  mx_store_relaxed(&arenas->waiting, waiting);
   mx_store_relaxed(&arenas->in_use, in_use);
 }
 
@@ -197,6 +202,7 @@ static void recycle_theaps(mx_heap_t* heap) {
 
 void mx_heap_after_fork(void) {
   mx_heap_after_fork_parent();
+  mx_holes_after_fork();
   mx_thread_after_fork();
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) s->visitors = 0;
   if (!has_vanished_threads()) return;

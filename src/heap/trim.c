@@ -33,7 +33,8 @@ static size_t trim_regrets(mx_subproc_t* subproc) {
 }
 
 static void trim_page(mx_page_t* page, int* budget) {
-  if ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
+  // A page that rests has been made: what the promise depends on is there.
+  if ((mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
   if (!mx_holes_begin()) return;
   const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
   const mx_holes_t made = mx_holes_make(page, owner == mx_thread_id());

@@ -42,6 +42,12 @@ void mx_holes_forbid(void) {
 
 void mx_holes_allow(void) { mx_add_acq_rel(&forbidden, -1); }
 
+// No page is lent, since the fork forbade it; but `making` is also set by who is about to see that.
+void mx_holes_after_fork(void) {
+  mx_store_relaxed(&forbidden, 0);
+  mx_store_relaxed(&making, 0);
+}
+
 bool mx_holes_begin(void) {
   if (!MX_HOLES || mx_exchange_acq_rel(&making, 1) != 0) return false;
   mx_fence_seq_cst();

@@ -57,6 +57,8 @@ bool mx_holes_contain(const mx_page_t* page, size_t block_index);
 // those who read lists of free blocks, and for who takes pages from others.
 void mx_holes_forbid(void);
 void mx_holes_allow(void);
+// In the child of a fork: whoever makes or forbids it is gone.
+void mx_holes_after_fork(void);
 MX_END_DECLS
 
 // No block is taken from the page from now on. Owner only.

@@ -16,6 +16,7 @@
 #include "../../src/heap/heap.h"
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
+#include "../../src/page/holes.h"
 
 #define BLOCKS 40
 #define SIZE ((size_t)1000)
@@ -168,6 +169,53 @@ static void purger_vanishes(void) {
   EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+// Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in the
+// middle of the records of guarded blocks: the child can do all of that.
+static volatile bool over;
+
+static void* makes_or_forbids(void* arg) {
+  while (!over) {
+    if (arg != NULL) mx_holes_forbid();
+    if (arg != NULL) mx_holes_allow();
+    if (arg == NULL && mx_holes_begin()) mx_holes_end();
+  }
+  return NULL;
+}
+
+static void* samples(void* arg) {
+  (void)arg;
+  while (!over) mi_free(mi_malloc(SIZE));
+  return NULL;
+}
+
+static void flags_are_free(void) {
+  pthread_t threads[4];
+  int count = 0;
+  EXPECT(pthread_create(&threads[count++], NULL, makes_or_forbids, NULL) == 0);
+  EXPECT(pthread_create(&threads[count++], NULL, makes_or_forbids, &failures) == 0);
+  for (int i = 0; i < 100 && failures == 0; i++) {
+    if (i == 50) {  // from here on with locks of records
+      mi_option_set(mi_option_guarded_sample_rate, 1);
+      while (count < 4) EXPECT(pthread_create(&threads[count++], NULL, samples, NULL) == 0);
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(10);
+      mx_holes_forbid();
+      mx_holes_allow();
+      EXPECT(!MX_HOLES || mx_holes_begin());
+      mx_holes_end();
+      mi_free(mi_malloc(SIZE));
+      _exit(failures != 0);
+    }
+    int status = 1;
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+  }
+  over = true;
+  while (count > 0) pthread_join(threads[--count], NULL);
+  mi_option_set(mi_option_guarded_sample_rate, 0);
+}
+
 int main(void) {
   purger_vanishes();
   pthread_t thread;
@@ -181,6 +229,7 @@ int main(void) {
   for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) try_state(page, i);
   sem_post(&leave);
   pthread_join(thread, NULL);
+  flags_are_free();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
