@@ -6,6 +6,7 @@
 // lost with a hole has no mark any more.
 #include "world.h"
 
+#include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
 
 #define BLOCKS 24
@@ -49,7 +50,25 @@ static void frees_3_4(void) {
   free_at(3);
   free_at(4);
 }
-static void audit(void) { world_audit(block, owner, BLOCKS); }
+
+// Every carved block is on its page's list, in a hole, or counts as used: none was lost.
+static void check_whole(void) {
+  size_t at = 0;
+  for (mx_page_t* page; (page = mx_page_next_in(world_arena(), &at)) != NULL;) {
+    if (mx_page_is_huge(page)) continue;
+    size_t found = mx_holes_count(page) + page->used;
+    for (const mx_block_t* b = page->free; b != NULL; b = mx_block_next(page, b)) found++;
+    const bool is_current = ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0);
+    if (found - is_current != page->capacity) {
+      ex_fail("of %u blocks of page %u %zu are left", page->capacity, page->slice_index,
+              found - is_current);
+    }
+  }
+}
+static void audit(void) {
+  check_whole();
+  world_audit(block, owner, BLOCKS);
+}
 
 // Live blocks are linked as free ones are: a list that is read in the middle of a free, before the
 // freed block has its link, looks whole, but leads to blocks in use.
@@ -106,6 +125,17 @@ static void collects_and_allocs(void) {
   for (size_t i = 16; i < 16 + 8; i++) alloc_at(i);
 }
 
+// As many blocks are on the owner's list as others freed: a list that leads to the latter alone, with
+// `used` as it was before, would add up, too.
+static void as_many_setup(void) {
+  page_at_rest(WORLD_PAGE_BLOCKS + 1, 2);
+  ex_become(3);
+  free_at(2);
+  free_at(3);
+  ex_become(0);
+}
+static void collects(void) { mx_thread_collect(true); }
+
 static void abandons(void) { world_end_thread(); }
 static void reclaims(void) { alloc_at(20); }
 static void abandoned_setup(void) {
@@ -155,6 +185,81 @@ static void forbids(void) {
   mx_holes_allow();
 }
 
+// ---- pages that are mostly free, when memory grows -----------------------------------------------
+
+// Blocks of one OS page, 16 in a page of which two are live: so much is free that a walk over all
+// pages gives it back (see src/heap/trim.c), which is due since much has been committed.
+#define SMALL ((size_t)4096)
+#define SMALL_BLOCKS 16
+#define OTHER ((size_t)2048)
+
+static void small_at(size_t i) {
+  owner[i] = ex_self();
+  block[i] = world_alloc(SMALL);
+}
+static void much_is_committed(void) {
+  mx_store_relaxed(&mx_process_counters.committed.current, (int64_t)(64 * MX_MIB));
+}
+static void trim_setup(void) {
+  world_start(WORLD_SLICES);
+  ex_become(1);
+  for (size_t i = 0; i < SMALL_BLOCKS + 1; i++) {
+    small_at(i);
+    owner[i] = 1;
+  }
+  for (size_t i = 0; i < SMALL_BLOCKS - 2; i++) free_at(i);
+  ex_become(0);
+  much_is_committed();
+}
+// All that a page at rest says was written during the run.
+static void trim_fresh_setup(void) {
+  world_start(WORLD_SLICES);
+  ex_become(1);  // has what a thread needs
+  mx_free(world_alloc(OTHER));
+  ex_become(0);
+  much_is_committed();
+}
+static void makes_such_a_page(void) {
+  for (size_t i = 0; i < SMALL_BLOCKS + 1; i++) small_at(i);
+  for (size_t i = 0; i < SMALL_BLOCKS - 2; i++) free_at(i);
+}
+static void trim_abandoned_setup(void) {
+  trim_setup();
+  ex_become(1);
+  world_end_thread();
+  ex_become(0);
+}
+static void trims(void) { mx_subproc_trim(&mx_subproc_main); }
+static void frees_14(void) { free_at(14); }
+static void frees_15(void) { free_at(15); }
+static void frees_14_15(void) {
+  free_at(14);
+  free_at(15);
+}
+// A page for another size is made, and with it the walk, which finds this thread's own page.
+static void grows(void) {
+  owner[20] = ex_self();
+  block[20] = world_alloc(OTHER);
+}
+static void grows_and_uses(void) {
+  grows();
+  small_at(21);
+  small_at(22);
+}
+static void grows_too(void) {
+  owner[23] = ex_self();
+  block[23] = world_alloc(OTHER);
+}
+static void reclaims_small(void) {
+  small_at(18);
+  small_at(19);
+}
+static void small_into_use(void) {
+  free_at(14);
+  mx_thread_collect(true);
+  for (size_t i = 0; i < 4; i++) small_at(i);
+}
+
 const ex_scenario_t ex_holes_scenarios[] = {
     {"holes", rest_setup, {frees_3_4, makes_holes, NULL}, audit, 3, 2},
     {"holes-remote", rest_setup, {frees_3, makes_holes, frees_4}, audit, 2, 1},
@@ -163,10 +268,19 @@ const ex_scenario_t ex_holes_scenarios[] = {
     {"holes-last", last_setup, {frees_last_and_collects, makes_holes, NULL}, audit, 3, 1},
     {"holes-reuse", last_setup, {frees_last_and_allocs, makes_holes, NULL}, audit, 3, 1},
     {"holes-collect", collect_setup, {collects_and_allocs, makes_holes, NULL}, audit, 3, 1},
+    {"holes-as-many", as_many_setup, {collects, makes_holes, NULL}, audit, 3, 1},
     {"holes-abandon", rest_setup, {abandons, makes_holes, reclaims}, audit, 2, 1},
     {"holes-abandoned", abandoned_setup, {frees_last, makes_holes, reclaims}, audit, 2, 1},
     {"holes-destroy", heap_setup, {empties_and_destroys, makes_holes, NULL}, heap_audit, 3, 1},
     {"holes-delete", heap_setup, {empties_and_deletes, makes_holes, NULL}, heap_audit, 3, 1},
     {"holes-forbid", last_setup, {frees_last_and_collects, makes_holes, forbids}, audit, 2, 1},
+    {"trim", trim_setup, {frees_14, trims, frees_15}, audit, 2, 1},
+    {"trim-use", trim_setup, {small_into_use, trims, frees_15}, audit, 2, 1},
+    {"trim-own", trim_setup, {grows_and_uses, frees_14_15, NULL}, audit, 3, 1},
+    {"trim-two", trim_setup, {grows_and_uses, grows_too, frees_14}, audit, 2, 1},
+    {"trim-end", trim_setup, {abandons, trims, reclaims_small}, audit, 2, 1},
+    {"trim-adopt", trim_abandoned_setup, {reclaims_small, trims, frees_14_15}, audit, 2, 1},
+    {"trim-fresh", trim_fresh_setup, {makes_such_a_page, trims, NULL}, audit, 2, 1},
+    {"trim-forbid", trim_setup, {frees_14_15, trims, forbids}, audit, 2, 1},
     {NULL, NULL, {NULL, NULL, NULL}, NULL, 0, 0},
 };
