@@ -25,8 +25,8 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
   return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
 }
 
-// Which place a block's is. Of its offset, not its address: what follows from a seed follows in every
-// run.
+// Which place a block's is. Of its offset, not its address: what follows from a seed follows in
+// every run.
 mx_inline size_t mx_page_delay_index(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t offset = (uintptr_t)block - (uintptr_t)page->start;
   return (size_t)(((page->key ^ (offset << 24)) * 0x9E3779B97F4A7C15u) >> 62);
