@@ -285,10 +285,13 @@ else()
   set(THREADS_PREFER_PTHREAD_FLAG OFF)
   find_package(Threads REQUIRED)
   list(APPEND mi_libraries ${CMAKE_THREAD_LIBS_INIT})
-  # Some processors leave atomics of 8 bytes to a library.
+  # Some processors leave atomics of 8 bytes to a library, others those of one byte.
   include(CheckCSourceCompiles)
   set(mi_atomic_test "#include <stdatomic.h>\n#include <stdint.h>\n_Atomic uint64_t v;
-    int main(void) { atomic_fetch_add(&v, 1); return 0; }")
+    _Atomic uint8_t b;
+    int main(void) { uint8_t old = 0;
+      atomic_compare_exchange_strong(&b, &old, 1);
+      atomic_fetch_add(&v, 1); return 0; }")
   check_c_source_compiles("${mi_atomic_test}" MI_HAVE_ATOMICS)
   if(NOT MI_HAVE_ATOMICS)
     list(APPEND mi_libraries atomic)

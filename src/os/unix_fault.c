@@ -5,15 +5,21 @@
 #define _GNU_SOURCE
 #endif
 #include "os.h"
-#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
 
+#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__APPLE__)
+#include <mach-o/dyld.h>
+#else
+extern char** environ;
+#endif
 
 #include "../base/fmt.h"
 #if defined(__GLIBC__) || defined(__APPLE__)
@@ -63,14 +69,22 @@ int mx_os_backtrace(void** frames, int most) {
 #endif
 }
 
+// An address in the program itself.
+static const void* in_program(void) {
+#if defined(__linux__)
+  return (const void*)getauxval(AT_ENTRY);
+#elif defined(__APPLE__)
+  return (const void*)_dyld_get_image_header(0);
+#else
+  return (const void*)&environ;  // its start-up code defines it
+#endif
+}
+
 // In a program that is linked with the library, no code can be told from the program's.
 bool mx_os_is_own_code(const void* address) {
   Dl_info own, there, program;
   if (dladdr((const void*)(uintptr_t)&mx_os_on_fault, &own) == 0) return false;
-  if (dladdr((const void*)getauxval(AT_ENTRY), &program) != 0 &&
-      program.dli_fbase == own.dli_fbase) {
-    return false;
-  }
+  if (dladdr(in_program(), &program) != 0 && program.dli_fbase == own.dli_fbase) return false;
   return dladdr(address, &there) != 0 && there.dli_fbase == own.dli_fbase;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Forks at random moments from threads that allocate, while other threads allocate and free. The
 // child allocates at once, frees blocks of its parent's other threads, starts threads of its own,
-// and forks again. Between, vfork and posix_spawn run a program.
+// and forks again. Between, vfork and posix_spawn run this program anew.
 //
 // A child that hangs is killed by its alarm, which counts as a failure.
 #include "stress.h"
@@ -16,6 +16,7 @@ extern char** environ;
 
 static _Atomic(block_t*) places[PLACES];
 static atomic_size_t forks;
+static char* self;
 
 static void exchange_some(random_t* r, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -68,15 +69,18 @@ static void fork_once(random_t* r, int depth) {
   wait_for(child, "a child");
 }
 
+// The program is this one again, which then ends at once: another might have another C library,
+// which cannot have the same library preloaded.
 static void spawn_once(random_t* r) {
-  char* const args[] = {(char*)"true", NULL};
+  static char spawned[] = "spawned";
+  char* const args[] = {self, spawned, NULL};
   pid_t child;
   if (random_below(r, 2) == 0) {
-    if (posix_spawnp(&child, "true", NULL, NULL, args, environ) != 0) return;
+    if (posix_spawn(&child, self, NULL, NULL, args, environ) != 0) return;
   } else {
     child = vfork();
     if (child == 0) {
-      execvp("true", args);
+      execv(self, args);
       _exit(127);
     }
     if (child < 0) return;
@@ -96,6 +100,12 @@ static void* body(void* arg) {
 }
 
 int main(int argc, char** argv) {
+  self = argv[0];
+  if (argc == 2 && strcmp(argv[1], "spawned") == 0) {
+    void* volatile p = malloc(100);
+    free(p);
+    return p == NULL;
+  }
   stress_args(argc, argv);
   if (STRESS_TSAN) return 77;  // skipped
   setvbuf(stdout, NULL, _IONBF, 0);
