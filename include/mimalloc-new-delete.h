@@ -35,6 +35,25 @@
 #else
 #define _mi_throws_bad_alloc throw(std::bad_alloc)
 #endif
+
+// A DLL that is C cannot reach the C++ run-time of a program that has it linked in: where it answers
+// NULL, the program does the rest itself.
+#if defined(_WIN32) && __cplusplus >= 201103L && defined(__cpp_exceptions)
+static inline void* _mi_new_or_throw(void* p, std::size_t n, std::size_t alignment) {
+  while (p == nullptr) {
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+    p = (alignment == 0 ? mi_new_nothrow(n) : mi_new_aligned_nothrow(n, alignment));
+  }
+  return p;
+}
+#define _mi_new(n) _mi_new_or_throw(mi_new(n), n, 0)
+#define _mi_new_aligned(n, al) _mi_new_or_throw(mi_new_aligned(n, al), n, al)
+#else
+#define _mi_new(n) mi_new(n)
+#define _mi_new_aligned(n, al) mi_new_aligned(n, al)
+#endif
 /// @endcond
 
 /// @addtogroup cpp
@@ -50,9 +69,9 @@ void operator delete(void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(
 void operator delete[](void* p, const std::nothrow_t&) mi_attr_noexcept { mi_free(p); }
 
 /// As mi_new().
-_mi_decl_new(n) void* operator new(std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+_mi_decl_new(n) void* operator new(std::size_t n) _mi_throws_bad_alloc { return _mi_new(n); }
 /// As mi_new().
-_mi_decl_new(n) void* operator new[](std::size_t n) _mi_throws_bad_alloc { return mi_new(n); }
+_mi_decl_new(n) void* operator new[](std::size_t n) _mi_throws_bad_alloc { return _mi_new(n); }
 /// As mi_new_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, const std::nothrow_t&) mi_attr_noexcept {
   return mi_new_nothrow(n);
@@ -100,11 +119,11 @@ void operator delete[](void* p, std::align_val_t al, const std::nothrow_t&) noex
 
 /// As mi_new_aligned().
 _mi_decl_new(n) void* operator new(std::size_t n, std::align_val_t al) {
-  return mi_new_aligned(n, static_cast<std::size_t>(al));
+  return _mi_new_aligned(n, static_cast<std::size_t>(al));
 }
 /// As mi_new_aligned().
 _mi_decl_new(n) void* operator new[](std::size_t n, std::align_val_t al) {
-  return mi_new_aligned(n, static_cast<std::size_t>(al));
+  return _mi_new_aligned(n, static_cast<std::size_t>(al));
 }
 /// As mi_new_aligned_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, std::align_val_t al,

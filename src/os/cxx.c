@@ -20,21 +20,57 @@ void mx_cxx_throw_bad_alloc(void) {
 #endif
 }
 
-#elif defined(__GNUC__) && defined(__ELF__) && !defined(MI_NO_LIBC)
+#elif defined(__GNUC__) && (defined(__ELF__) || defined(_WIN32)) && !defined(MI_NO_LIBC)
+#if defined(_WIN32)
+#include "windows_api.h"
+#else
 #include <dlfcn.h>
 #include <errno.h>
+#endif
 #include <string.h>
+
+#if defined(_WIN32) && !defined(_WIN64)
+#define CXX_NAME(name) "_" name
+#else
+#define CXX_NAME(name) name
+#endif
 
 typedef void mx_new_handler_fn(void);
 typedef mx_new_handler_fn* mx_get_handler_fn(void);
 typedef void mx_throw_fn(void);
 
-extern mx_new_handler_fn* mx_get_new_handler(void) __asm__("_ZSt15get_new_handlerv")
-    __attribute__((weak));
-extern void mx_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+#if defined(_WIN32)
+// An undefined weak name does not link there; one with a definition that gives way does.
+#define MAY_BE(function) __attribute__((weak, alias(function)))
+mx_new_handler_fn* mx_cxx_no_handler(void);
+void mx_cxx_no_throw(void);
+mx_new_handler_fn* mx_cxx_no_handler(void) { return NULL; }
+void mx_cxx_no_throw(void) {}
+#define IS_MISSING(function, instead) ((function) == (instead))
+#else
+#define IS_MISSING(function, instead) ((function) == NULL)
+#define MAY_BE(function) __attribute__((weak))
+#endif
+
+extern mx_new_handler_fn* mx_get_new_handler(void) __asm__(CXX_NAME("_ZSt15get_new_handlerv"))
+    MAY_BE("mx_cxx_no_handler");
+extern void mx_throw_bad_alloc(void) __asm__(CXX_NAME("_ZSt17__throw_bad_allocv"))
+    MAY_BE("mx_cxx_no_throw");
 
 // A program that is C may load C++ later, as an interpreter does with its extensions: the run-time
-// is then in the process, but no reference of ours was bound to it.
+// is then in the process, but no reference of ours was bound to it. A DLL is never bound to what
+// its program has.
+#if defined(_WIN32)
+static bool find_loaded(const char* name, void* function) {
+  static const wchar_t* const libraries[] = {L"libstdc++-6.dll", L"libc++.dll", L"libc++abi.dll"};
+  void* found = NULL;
+  for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && found == NULL; i++) {
+    found = mx_windows_find(libraries[i], name);
+  }
+  if (found != NULL) memcpy(function, &found, sizeof(found));
+  return found != NULL;
+}
+#else
 #pragma weak dlopen
 #pragma weak dlsym
 #pragma weak dlclose
@@ -54,10 +90,13 @@ static bool find_loaded(const char* name, void* function) {
   if (found != NULL) memcpy(function, &found, sizeof(found));
   return found != NULL;
 }
+#endif
 
 bool mx_cxx_run_new_handler(void) {
   mx_get_handler_fn* get = mx_get_new_handler;
-  if (get == NULL && !find_loaded("_ZSt15get_new_handlerv", &get)) return false;
+  if (IS_MISSING(get, mx_cxx_no_handler) && !find_loaded("_ZSt15get_new_handlerv", &get)) {
+    return false;
+  }
   mx_new_handler_fn* const handler = get();
   if (handler == NULL) return false;
   handler();
@@ -66,7 +105,9 @@ bool mx_cxx_run_new_handler(void) {
 
 void mx_cxx_throw_bad_alloc(void) {
   mx_throw_fn* throws = mx_throw_bad_alloc;
-  if (throws != NULL || find_loaded("_ZSt17__throw_bad_allocv", &throws)) throws();
+  if (!IS_MISSING(throws, mx_cxx_no_throw) || find_loaded("_ZSt17__throw_bad_allocv", &throws)) {
+    throws();
+  }
 }
 
 #else
