@@ -27,8 +27,8 @@ MX_EXPORT void* aligned_alloc(size_t alignment, size_t size) MX_NOTHROW;
 MX_EXPORT void free_sized(void* p, size_t size) MX_NOTHROW;
 MX_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW;
 MX_EXPORT size_t memalignment(const void* p) MX_NOTHROW;
-MX_EXPORT char* strdup(const char* s) MX_NOTHROW;
-MX_EXPORT char* strndup(const char* s, size_t n) MX_NOTHROW;
+MX_EXPORT_TEXT char* strdup(const char* s) MX_NOTHROW;
+MX_EXPORT_TEXT char* strndup(const char* s, size_t n) MX_NOTHROW;
 
 void* malloc(size_t size) MX_NOTHROW { return mx_alloc(size); }
 

@@ -22,11 +22,12 @@
 #define MX_OVERRIDE_WINDOWS 0
 #endif
 
+#define MX_EXPORT MX_EXTERN_C __attribute__((visibility("default")))
 // The libc of WebAssembly may bring strdup along, whose parts cannot be told apart.
 #if defined(__wasm__)
-#define MX_EXPORT MX_EXTERN_C __attribute__((weak, visibility("default")))
+#define MX_EXPORT_TEXT MX_EXTERN_C __attribute__((weak, visibility("default")))
 #else
-#define MX_EXPORT MX_EXTERN_C __attribute__((visibility("default")))
+#define MX_EXPORT_TEXT MX_EXPORT
 #endif
 
 // glibc's headers declare these functions as never throwing; others say nothing.
