@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: MIT
 """Builds and tests what this machine can for other platforms, and prints a table.
 
-  platforms.py [--list] [--minutes M] [--jobs N] [ROW...]
+  platforms.py [--list] [--quick] [--install] [--minutes M] [--jobs N] [--wrap COMMAND] [ROW...]
 
-Without ROWs all are tried. Nothing is installed: a row whose tools are missing is not run, and the
-table says which packages they are in. `zig` is taken from PATH or from the Python package ziglang.
+Without ROWs all are tried. A row whose tools are missing is not run, and the table says which
+packages they are in; --install has apt-get bring them first. `zig` is taken from PATH or from the
+Python package ziglang, which --install puts into out/platforms/venv. --quick builds and runs a few
+tests of each row: the basic calls, the model and a stress program with threads, and all tests of
+the interface where nothing is emulated.
 
-A row builds into out/platforms/ROW and has M minutes (3) for its tests: first those of single
-functions and of the interface, then the override and stress programs. What did not get its turn
-counts as not run. Under emulation by qemu, stress is left out but for three programs, and the
-programs that compare times or start themselves anew.
+A row builds into out/platforms/ROW and has M minutes (5) for the tests of single functions, of the
+interface and of overriding, and as many for the stress programs. What did not get its turn counts
+as not run. Under emulation by qemu four stress programs are run (one more, churn, starts thousands
+of threads, whose memory that emulator keeps, whatever malloc there is). COMMAND is put before each
+build and each run of tests: --wrap "nice -n 19".
 
 Exit status 0 when all that was run passed, 1 otherwise.
 """
@@ -28,15 +32,19 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "platforms"
-LINE = re.compile(r"Test\s+#\d+: (\S+) \.*\s*(Passed|\*\*\*[\w ]+?)\s+\d")
+ZIGLANG = "ziglang (PyPI)"
+# "Passed", "***Failed", "***Skipped", "Subprocess aborted***Exception:" ...
+LINE = re.compile(r"Test\s+#\d+: (\S+) \.*\s*(Passed|[\w ]*\*\*\*[^\d\n]+?)\s+\d")
 
 
 def cross(processor, triple):
-    return {"toolchain": f"linux-{processor}", "stress": "onepage|churn|heaps",
+    return {"toolchain": f"linux-{processor}", "stress": "model|onepage|pipes|heaps",
+            "quick": "api-basic|stress-model|stress-heaps",
             "needs": [f"{triple}-gcc:gcc-{triple}", f"{triple}-g++:g++-{triple}",
                       f"qemu-{processor}-static:qemu-user-static"]}
 
 
+QUICK = "api-.*|stress-model|stress-heaps"
 MUSL = {"toolchain": "linux-musl", "needs": ["musl-gcc:musl-tools"]}
 ROWS = {
     "linux-x86_64": {},
@@ -45,8 +53,10 @@ ROWS = {
     "linux-64k-pages": {"args": ["-DMI_EXTRA_CPPDEFS=MI_OS_PAGE_SIZE=65536"]},
     "linux-posix": {"args": ["-DMI_EXTRA_CPPDEFS=MI_OS_POSIX"]},
     "linux-musl": MUSL,
-    "linux-musl-static": {**MUSL, "args": ["-DCMAKE_EXE_LINKER_FLAGS=-static"]},
-    "linux-musl-static-pie": {**MUSL, "args": ["-DCMAKE_EXE_LINKER_FLAGS=-static-pie"]},
+    "linux-musl-static": {**MUSL, "args": [
+        "-DCMAKE_EXE_LINKER_FLAGS=-static", "-DMI_BUILD_SHARED=OFF"]},
+    "linux-musl-static-pie": {**MUSL, "args": [
+        "-DCMAKE_EXE_LINKER_FLAGS=-static-pie", "-DMI_BUILD_SHARED=OFF"]},
     "linux-i386": {"toolchain": "linux-i386", "needs": [
         "i686-linux-gnu-gcc:gcc-i686-linux-gnu", "i686-linux-gnu-g++:g++-i686-linux-gnu",
         "/lib/ld-linux.so.2:libc6-i386", "/usr/lib32/libstdc++.so.6:lib32stdc++6"]},
@@ -55,8 +65,14 @@ ROWS = {
     "linux-riscv64": cross("riscv64", "riscv64-linux-gnu"),
     "linux-ppc64le": cross("ppc64le", "powerpc64le-linux-gnu"),
     "linux-s390x": cross("s390x", "s390x-linux-gnu"),
-    "windows-x86_64": {"toolchain": "windows-x86_64", "needs": [
-        "x86_64-w64-mingw32-gcc:mingw-w64", "wine:wine"]},
+    "windows-x86_64": {
+        "toolchain": "windows-x86_64",
+        "quick": "api-basic|stress-model|stress-model-dynamic|stress-heaps|windows-.*",
+        "targets": ["minject", "other", "redirect", "mimalloc-windows-dll"],
+        "needs": ["x86_64-w64-mingw32-gcc-posix:gcc-mingw-w64-x86-64-posix",
+                  "x86_64-w64-mingw32-g++-posix:g++-mingw-w64-x86-64-posix", "wine:wine"]},
+    "windows-x86": {"one": ["i686-w64-mingw32-gcc-posix", "-static-libgcc", "-DMI_WIN_REDIRECT=1"],
+                    "needs": ["i686-w64-mingw32-gcc-posix:gcc-mingw-w64-i686-posix"]},
     "wasi": {"wasm": "wasi", "needs": ["zig:", "node:nodejs"]},
     "emscripten": {"wasm": "emscripten", "needs": ["emcc:emscripten", "node:nodejs"]},
     "macos-arm64": {"zig": "aarch64-macos", "needs": ["zig:"]},
@@ -66,9 +82,10 @@ ROWS = {
     "android-arm64": {"never": "needs the NDK, which is not packaged"},
 }
 # Without threads and processes these remain.
-WASM_TESTS = ["unit/test_os.c", "unit/test_fmt.c", "unit/test_stats.c", "unit/test_api_service.c",
-              "unit/test_macos_zone.c", "api/basic.c", "api/heap.c", "api/posix.c",
-              "api/new_in_c.c"]
+WASM_TESTS = ["api/basic.c", "stress/model.c", "api/heap.c", "unit/test_os.c", "unit/test_fmt.c",
+              "unit/test_stats.c", "unit/test_api_service.c", "unit/test_macos_zone.c",
+              "api/posix.c", "api/moved.c", "api/new_in_c.c"]
+WASM_QUICK = WASM_TESTS[:3]
 C_FLAGS = ["-std=gnu11", "-O2", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-D_GNU_SOURCE", "-Wall",
            "-Wextra", "-Wno-date-time", "-fno-builtin-malloc", "-I" + str(ROOT / "include"),
            "-I" + str(ROOT / "src")]
@@ -77,12 +94,13 @@ C_FLAGS = ["-std=gnu11", "-O2", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-D_GNU_SOURCE
 class Result:
     def __init__(self, built="no", passed=0, failed=(), left=0, note=""):
         self.built, self.passed, self.failed = built, passed, list(failed)
-        self.left, self.note = left, note
+        self.left, self.skipped, self.note = left, 0, note
 
     def columns(self):
         ran = self.passed + len(self.failed)
-        note = "; ".join(filter(None, [" ".join(self.failed), self.note]))
-        return [self.built, str(ran), str(self.passed), str(len(self.failed)), str(self.left), note]
+        note = "; ".join(filter(None, [" ".join(self.failed), self.note.strip()]))
+        return [self.built, str(ran), str(self.passed), str(len(self.failed)),
+                str(self.left + self.skipped), note]
 
 
 # ---- tools ------------------------------------------------------------------------------------
@@ -90,7 +108,27 @@ class Result:
 def zig():
     if shutil.which("zig"):
         return ["zig"]
-    return [sys.executable, "-m", "ziglang"] if importlib.util.find_spec("ziglang") else None
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang"]
+    own = OUT / "venv" / "bin" / "python3"
+    return [own, "-m", "ziglang"] if own.exists() else None
+
+
+def install(name, packages):
+    """Brings packages of the distribution, and those of PyPI into a folder of the build."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    log = OUT / "install.log"
+    wanted = [p for p in packages if p != ZIGLANG]
+    if ZIGLANG in packages and importlib.util.find_spec("ensurepip") is None:
+        wanted.append("python3-venv")
+    if wanted:
+        things = [f"/no/such/file/{p}:{p}" for p in wanted]
+        run([ROOT / "cmake" / "need.sh", f"The platform {name}", *things], log, 600)
+    if ZIGLANG in packages:
+        venv = OUT / "venv"
+        if run([sys.executable, "-m", "venv", venv], log, 120) != 0 or run(
+                [venv / "bin" / "pip", "install", "-q", "ziglang==0.15.2"], log, 300) != 0:
+            shutil.rmtree(venv, ignore_errors=True)
 
 
 def missing(row):
@@ -100,7 +138,7 @@ def missing(row):
         things, package = need.rsplit(":", 1)
         if things == "zig":
             if zig() is None:
-                packages.append("ziglang (PyPI)")
+                packages.append(ZIGLANG)
         elif things.startswith("/"):
             if not os.path.exists(things):
                 packages.append(package)
@@ -109,12 +147,15 @@ def missing(row):
     return sorted(set(packages))
 
 
+WRAP = []
+
+
 def run(command, log, limit, **options):
     """The status of a command whose output goes to a log; None when its time was over."""
     with open(log, "ab") as out:
         out.write((" ".join(map(str, command)) + "\n").encode())
         out.flush()
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
+        process = subprocess.Popen([*WRAP, *command], stdout=out, stderr=subprocess.STDOUT,
                                    start_new_session=True, **options)
         try:
             return process.wait(timeout=limit)
@@ -126,11 +167,10 @@ def run(command, log, limit, **options):
 
 # ---- rows that CMake builds -------------------------------------------------------------------
 
-def count_tests(folder, selection):
+def tests_of(folder, selection):
     listing = subprocess.run(["ctest", "-N", *selection], cwd=folder, text=True,
                              stdout=subprocess.PIPE, check=False).stdout
-    match = re.search(r"Total Tests: (\d+)", listing)
-    return int(match.group(1)) if match else 0
+    return re.findall(r"Test +#\d+: (\S+)", listing)
 
 
 def cmake_row(name, row, options):
@@ -139,33 +179,48 @@ def cmake_row(name, row, options):
     log = folder / "platform.log"
     log.unlink(missing_ok=True)
     configure = ["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
-                 "-DMI_TEST_REAL=no", *row.get("args", [])]
+                 "-DMI_TEST_REAL=no", "-DMI_TEST_FOLDERS=override|windows|stress(/api)?",
+                 *row.get("args", [])]
     if "toolchain" in row:
         configure.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/{row['toolchain']}.cmake")
-    if run(configure, log, 600) != 0 or run(
-            ["cmake", "--build", folder, "--parallel", str(options.jobs)], log, 3600) != 0:
-        return Result(note=f"see {log.relative_to(ROOT)}")
-    stress = row.get("stress", ".")
-    rounds = [["-L", "^(unit|api|gates|override|windows)$", "-E", "^(api-headers|gate-.*)$"],
-              ["-L", "^stress$", "-R", f"({stress})"]]
-    end = time.monotonic() + options.minutes * 60
+    failed = Result(note=f"see {log.relative_to(ROOT)}")
+    if run(configure, log, 600) != 0:
+        return failed
+    headers = ["-E", "^(api-headers|api-cost|gate-.*)$"]
+    stress = row.get("stress", ".*")
+    rounds = [["-L", "^(unit|api|gates|override|windows)$", *headers],
+              ["-L", "^stress$", "-R", f"^stress-({stress})(-dynamic|-background)?$"]]
+    build = ["cmake", "--build", folder, "--parallel", str(options.jobs)]
+    if options.quick:
+        rounds = [["-R", f"^({row.get('quick', QUICK)})$", *headers]]
+        tests = [t for t in tests_of(folder, rounds[0]) if not t.startswith("windows-")]
+        build += ["--target", *(f"mimalloc-{t}" for t in tests), *row.get("targets", [])]
+        if "targets" in row:
+            build.append("mimalloc-windows-code")
+    if run(build, log, 3600) != 0:
+        return failed
     result = Result(built="yes")
-    left_by_choice = count_tests(folder, ["-L", "^stress$"]) - count_tests(folder, rounds[1])
+    chosen = sum(len(tests_of(folder, selection)) for selection in rounds)
+    left_by_choice = len(tests_of(folder, headers)) - chosen
     for selection in rounds:
         part = folder / "ctest.log"
         part.unlink(missing_ok=True)
-        limit = max(1, end - time.monotonic())
-        run(["ctest", "--timeout", "120", "-j", str(options.jobs), *selection], part, limit,
-            cwd=folder)
+        run(["ctest", "--timeout", "300", "-j", str(options.jobs), *selection], part,
+            options.minutes * 60, cwd=folder)
         seen = LINE.findall(part.read_text(errors="replace"))
         result.passed += sum(state == "Passed" for _, state in seen)
         skipped = [test for test, state in seen if "Skipped" in state]
         result.failed += [t for t, state in seen if state != "Passed" and t not in skipped]
-        result.left += count_tests(folder, selection) - len(seen) + len(skipped)
-    result.left += left_by_choice
+        result.left += len(tests_of(folder, selection)) - len(seen)
+        result.skipped += len(skipped)
+        if skipped:
+            result.note += "skipped: " + " ".join(skipped) + " "
+    if left_by_choice and not options.quick:
+        result.note += f"{left_by_choice} stress tests left out "
     if result.left:
-        result.note = "the others need more time, or more than the emulator has" if (
-            left_by_choice) else "skipped, or out of time"
+        result.note += f"{result.left} out of time"
+    if not options.quick:
+        result.left += left_by_choice
     return result
 
 
@@ -177,10 +232,13 @@ def wasm_row(name, row, options):
     log = folder / "platform.log"
     log.unlink(missing_ok=True)
     if row["wasm"] == "wasi":
-        compiler, suffix = [*zig(), "cc", "-target", "wasm32-wasi", "-fno-sanitize=undefined"], "wasm"
+        compiler = [*zig(), "cc", "-target", "wasm32-wasi", "-fno-sanitize=undefined"]
+        suffix = "wasm"
         link = ["-Wl,-z,stack-size=1048576"]
-        # node 20 crashes now and then in any program that grows its memory, unless it has one thread.
-        start = ["node", "--no-warnings", "--single-threaded", str(ROOT / "tools" / "wasi.mjs")]
+        # node 20 crashes now and then in any program that grows its memory, unless it is told to
+        # have one thread.
+        start = ["node", "--no-warnings", "--single-threaded",
+                 "--experimental-wasi-unstable-preview1", str(ROOT / "tools" / "wasi.mjs")]
     else:
         compiler, suffix = ["emcc"], "js"
         link = ["-O1", "-sALLOW_MEMORY_GROWTH=1", "-sTOTAL_STACK=1048576", "-sEXIT_RUNTIME=1"]
@@ -192,12 +250,16 @@ def wasm_row(name, row, options):
         return Result(note=f"see {log.relative_to(ROOT)}")
     result = Result(built="yes", note="one thread; tests with threads or processes are left out")
     end = time.monotonic() + options.minutes * 60 * 2
-    for test in WASM_TESTS:
+    # Stress programs call malloc; a C library that is linked as a whole may have it first.
+    by_name = [x for name in ("stdlib.h", "string.h", "malloc.h", "mimalloc-override.h")
+               for x in ("-include", name)]
+    for test in WASM_QUICK if options.quick else WASM_TESTS:
         program = folder / (pathlib.Path(test).stem + "." + suffix)
         stem = pathlib.Path(test).stem
         if time.monotonic() > end:
             result.left += 1
-        elif run([*compiler, *C_FLAGS, ROOT / "test" / test, library, *link, "-o", program],
+        elif run([*compiler, *C_FLAGS, *(by_name if test.startswith("stress") else []),
+                  ROOT / "test" / test, library, *link, "-o", program],
                  log, 300) != 0 or run([*start, program], log, 120) != 0:
             result.failed.append(stem)
         else:
@@ -207,17 +269,21 @@ def wasm_row(name, row, options):
 
 # ---- what can only be compiled ----------------------------------------------------------------
 
-def zig_row(name, row, options):
+def compiled_row(name, row, options):
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "platform.log"
     log.unlink(missing_ok=True)
     flags = ["-DMI_MALLOC_OVERRIDE=1", "-DMI_OSX_ZONE=1", "-DMI_OSX_INTERPOSE=1", "-DMI_SHARED_LIB",
-             "-DMI_SHARED_LIB_EXPORT", "-Werror", "-fPIC", "-fvisibility=hidden",
-             "-fno-sanitize=undefined"]
-    compiler = [*zig(), "cc", "-target", row["zig"]]
+             "-DMI_SHARED_LIB_EXPORT", "-Werror"]
+    libraries = []
+    if "zig" in row:
+        compiler = [*zig(), "cc", "-target", row["zig"], "-fno-sanitize=undefined", "-fPIC",
+                    "-fvisibility=hidden"]
+    else:
+        compiler, libraries = row["one"], ["-ladvapi32"]
     done = run([*compiler, *C_FLAGS, *flags, "-shared", ROOT / "src" / "static.c", "-o",
-                folder / "libmimalloc.shared"], log, 900) == 0
+                folder / "libmimalloc.shared", *libraries], log, 900) == 0
     return Result(built="yes" if done else "no",
                   note="compiled and linked, not run" if done else f"see {log.relative_to(ROOT)}")
 
@@ -227,20 +293,30 @@ def try_row(name, options):
     if "never" in row:
         return Result(built="-", note=row["never"])
     packages = missing(row)
+    if packages and options.install:
+        install(name, packages)
+        packages = missing(row)
     if packages:
         return Result(built="-", note="not run: needs " + " ".join(packages))
-    kind = wasm_row if "wasm" in row else zig_row if "zig" in row else cmake_row
-    return kind(name, row, options)
+    if "wasm" in row:
+        return wasm_row(name, row, options)
+    if "zig" in row or "one" in row:
+        return compiled_row(name, row, options)
+    return cmake_row(name, row, options)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--wrap", type=str.split, default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("rows", nargs="*", metavar="ROW")
     options = parser.parse_args()
+    WRAP[:] = options.wrap
     unknown = [name for name in options.rows if name not in ROWS]
     if unknown:
         parser.error("no such row: " + " ".join(unknown))

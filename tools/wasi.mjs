@@ -9,5 +9,5 @@ const [path, ...rest] = process.argv.slice(2);
 const wasi = new WASI({ version: "preview1", args: [path, ...rest], env: process.env,
                         preopens: { "/": "/" }, returnOnExit: true });
 const module = await WebAssembly.compile(await readFile(path));
-const instance = await WebAssembly.instantiate(module, wasi.getImportObject());
+const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: wasi.wasiImport });
 process.exitCode = wasi.start(instance);

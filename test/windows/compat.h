@@ -12,6 +12,12 @@
 #define setenv(name, value, replace) set_variable(name, value)
 #define unsetenv(name) _putenv_s(name, "")
 
+// By calls that the C run-time has; mimalloc-override.h may define them otherwise afterwards.
+#include <malloc.h>
+#define aligned_alloc(align, size) _aligned_malloc(size, align)
+#define posix_memalign(p, align, size) ((*(p) = _aligned_malloc(size, align)) == NULL ? 12 : 0)
+#define malloc_usable_size(p) _msize(p)
+
 // Nobody ends a test that hangs but ctest.
 #define alarm(seconds) ((void)(seconds))
 
