@@ -4,7 +4,8 @@
 #
 #   test.sh JOBS CMAKE_ARGUMENTS PRESET...
 #
-# tsan, asan and ubsan build and run a bounded selection only, of programs with many threads.
+# tsan, asan, ubsan and asan-ubsan, which is both in one build, build and run a bounded selection
+# only, of programs with many threads.
 # A failure does not keep the other builds from being tested. Ends with the closing lines of each
 # ctest; the whole output of each is in out/PRESET/test.log.
 set -u
@@ -16,7 +17,7 @@ failed=0
 closing=""
 
 sanitized="api-heap-threads stress-wander stress-onepage stress-pipes stress-heaps stress-subprocs
-           stress-reenter"
+           stress-reenter stress-grow"
 
 # Whether there is a clang whose thread sanitizer can be linked.
 has_tsan() {
@@ -26,6 +27,13 @@ has_tsan() {
     "$clang" -fsanitize=thread -o out/tsan/probe out/tsan/probe.c >/dev/null 2>&1 && return 0
   done
   return 1
+}
+
+# Whether the compiler's other sanitizers can be linked.
+has_asan() {
+  mkdir -p out/asan-ubsan
+  echo "int main(void) { return 0; }" >out/asan-ubsan/probe.c
+  "${CC:-cc}" -fsanitize=address,undefined -o out/asan-ubsan/probe out/asan-ubsan/probe.c >/dev/null 2>&1
 }
 
 # Shows a log as it grows into a file; the status is that of the command.
@@ -44,6 +52,11 @@ for preset; do
 == tsan: left out, there is no clang with a thread sanitizer (packages clang-19, libclang-rt-19-dev)"
     continue
   fi
+  if [ "$preset" = asan-ubsan ] && ! has_asan; then
+    closing="$closing
+== asan-ubsan: left out, this compiler cannot link the address sanitizer"
+    continue
+  fi
   targets=""
   selection=""
   echo "== $preset: building"
@@ -53,6 +66,7 @@ for preset; do
     secure) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE=ON" ;;
     tsan) type="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_TOOLCHAIN_FILE=cmake/clang.cmake -DMI_DEBUG_TSAN=ON -DMI_OVERRIDE=OFF" ;;
     asan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_OVERRIDE=OFF" ;;
+    asan-ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_DEBUG_UBSAN=ON -DMI_OVERRIDE=OFF" ;;
     ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_DEBUG_UBSAN=ON" ;;
     *) type="-DCMAKE_BUILD_TYPE=Release" ;;
   esac

@@ -97,8 +97,10 @@ static void rebuild_list(mx_page_t* page) {
   for (size_t i = page->capacity; i-- > 0;) {
     mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * page->block_size);
     if (!mx_page_settle_block(page, block)) continue;
+    mx_track_access(block, page->block_size);
     if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
     mx_block_set_next(page, block, page->free);
+    mx_track_no_access(block, page->block_size);
     page->free = block;
     page->used--;
   }

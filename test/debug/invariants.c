@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "child.h"
+#include "mistakes.h"
 #include "heap/heap.h"
 
 #define BLOCKS 2000

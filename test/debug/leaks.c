@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "child.h"
+#include "mistakes.h"
 
 static char* self;
 

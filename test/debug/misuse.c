@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "child.h"
+#include "mistakes.h"
 
 static const size_t sizes[] = {1, 8, 13, 24, 100, 1000, 1016, 5000, 20001, 70000, 300001};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))

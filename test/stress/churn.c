@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   pthread_t threads[8];
   const size_t n = 8;
   size_t number = 0, count = 0;
-  while (!stress_is_over() || number < 8000) {
+  while (!stress_is_over() || number < 10000) {
     for (size_t i = 0; i < n; i++) {
       free_left(number + i);
       threads[i] = start(body, (void*)(number + i));

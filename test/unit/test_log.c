@@ -7,53 +7,36 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <stdbool.h>
 
 #include "../../src/base/check.h"
 #include "../../src/base/config.h"
 #include "../../src/os/os.h"
 #include "../../src/service/log.h"
 #include "../../src/service/options.h"
+#include "../child.h"
 
 static int failures;
-static char said[64 * 1024];
 
 #define CHECK(cond) \
   do {              \
     if (!(cond)) { fprintf(stderr, "line %d: %s\n", __LINE__, #cond); _exit(1); } \
   } while (0)
 
+typedef struct case_s { void (*body)(void); } case_t;
+
+static void be_case(const void* argument) {
+  clearenv();
+  mx_options_init();
+  mx_option_set(mx_opt_show_errors, 1);
+  ((const case_t*)argument)->body();
+  _exit(0);
+}
+
 // Runs `body` with errors shown; `want` NULL leaves the text to the caller.
 static void run(void (*body)(void), int want_signal, const char* want, const char* what) {
-  int ends[2];
-  fflush(stdout);
-  if (pipe(ends) != 0) abort();
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 2);
-    close(ends[0]);
-    clearenv();
-    mx_options_init();
-    mx_option_set(mx_opt_show_errors, 1);
-    body();
-    _exit(0);
-  }
-  close(ends[1]);
-  size_t length = 0;
-  for (ssize_t n; (n = read(ends[0], said + length, sizeof(said) - 1 - length)) > 0;) {
-    length += (size_t)n;
-  }
-  said[length] = 0;
-  // The user-mode emulation of qemu adds a line of its own when its program aborts.
-  char* const added = strstr(said, "qemu: uncaught target signal");
-  if (added != NULL) *added = 0;
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+  const case_t one = {body};
+  run_child(be_case, &one);
   const bool ended = (want_signal == 0 ? WIFEXITED(status) && WEXITSTATUS(status) == 0
                                        : WIFSIGNALED(status) && WTERMSIG(status) == want_signal);
   if (ended && (want == NULL || strcmp(said, want) == 0)) return;

@@ -5,14 +5,10 @@
 // The environment is read once in a process, so each case is a child of its own whose stderr is
 // collected and whose exit status says whether its values were right.
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../../src/base/config.h"
 #include "../../src/service/options.h"
+#include "../child.h"
 
 static int failures;
 
@@ -89,32 +85,24 @@ static void test_parse(void) {
 
 // ---- children ----------------------------------------------------------------------------------
 
-static char said[32 * 1024];  // what the last child wrote to stderr
+typedef struct case_s {
+  const char* const* variables;
+  int (*body)(void);
+} case_t;
+
+static void be_case(const void* argument) {
+  const case_t* const one = (const case_t*)argument;
+  clearenv();
+  for (const char* const* v = one->variables; *v != NULL; v++) putenv((char*)*v);
+  mx_options_init();
+  mx_log_ready();
+  _exit(one->body());
+}
 
 // Runs `body` in a child with these variables and nothing else in its environment.
 static void run(const char* const* variables, int (*body)(void), const char* what) {
-  int ends[2];
-  fflush(stdout);
-  if (pipe(ends) != 0) abort();
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 2);
-    close(ends[0]);
-    clearenv();
-    for (; *variables != NULL; variables++) putenv((char*)*variables);
-    mx_options_init();
-    mx_log_ready();
-    _exit(body());
-  }
-  close(ends[1]);
-  size_t length = 0;
-  for (ssize_t n; (n = read(ends[0], said + length, sizeof(said) - 1 - length)) > 0;) {
-    length += (size_t)n;
-  }
-  said[length] = 0;
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+  const case_t one = {variables, body};
+  run_child(be_case, &one);
   if (status == 0) return;
   printf("FAIL %s: status %x, said:\n%s\n", what, (unsigned)status, said);
   failures++;

@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: MIT
-// Runs mistakes in children of their own and keeps what they wrote to stderr.
-#ifndef MIMALLOC_TEST_CHILD_H
-#define MIMALLOC_TEST_CHILD_H
+// Owns what the tests of mistakes share: each is made in a child of its own, which must say so.
+#ifndef MIMALLOC_TEST_MISTAKES_H
+#define MIMALLOC_TEST_MISTAKES_H
 
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-static char said[64 * 1024];
-static int status;  // of the last child, as waitpid has it
+#include "../child.h"
+
 static int failures;
+
+typedef struct mistake_s {
+  void (*body)(size_t);
+  size_t argument;
+} mistake_t;
+
+static void make_mistake(const void* mistake) {
+  ((const mistake_t*)mistake)->body(((const mistake_t*)mistake)->argument);
+}
 
 // Runs `body` in a child; `argument` is its own.
 static void run(void (*body)(size_t), size_t argument) {
-  int ends[2];
-  fflush(stdout);
-  if (pipe(ends) != 0) abort();
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 2);
-    close(ends[0]);
-    close(ends[1]);
-    body(argument);
-    exit(0);
-  }
-  close(ends[1]);
-  size_t length = 0;
-  for (ssize_t n; (n = read(ends[0], said + length, sizeof(said) - 1 - length)) > 0;) {
-    length += (size_t)n;
-  }
-  said[length] = 0;
-  close(ends[0]);
-  waitpid(child, &status, 0);
+  const mistake_t mistake = {body, argument};
+  run_child(make_mistake, &mistake);
 }
 
 // Whether the last child said this; what else it said is printed when not.
