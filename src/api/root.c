@@ -16,6 +16,7 @@
 #include "../alloc/harden.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../mem/random.h"
 #include "../os/libc.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -47,6 +48,7 @@ static void after_fork_in_parent(void) {
 }
 
 static void after_fork_in_child(void) {
+  mx_random_after_fork();
   mx_heap_after_fork();
   mx_guarded_after_fork();
   mx_zeroblock_after_fork();

@@ -14,6 +14,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/base/hooks.h"
 #include "../../src/heap/heap.h"
+#include "../../src/mem/random.h"
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
@@ -216,7 +217,24 @@ static void flags_are_free(void) {
   mi_option_set(mi_option_guarded_sample_rate, 0);
 }
 
+// What a child draws at random is not what its parent draws.
+static void numbers_differ(void) {
+  int ends[2];
+  uint64_t theirs = 0;
+  mx_random64();
+  EXPECT(pipe(ends) == 0);
+  const pid_t pid = fork();
+  const uint64_t ours = mx_random64();
+  if (pid == 0) _exit(write(ends[1], &ours, sizeof(ours)) != sizeof(ours));
+  EXPECT(read(ends[0], &theirs, sizeof(theirs)) == sizeof(theirs) && theirs != ours);
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 int main(void) {
+  numbers_differ();
   purger_vanishes();
   pthread_t thread;
   sem_init(&ready, 0, 0);
