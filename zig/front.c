@@ -5,8 +5,9 @@
 // compare; the others need neither, since the page of a block knows both.
 //
 // A resize may only stay where it is. A remap may move, but not copy by itself: only huge blocks
-// are moved, by page tables. Shrinking to less than a quarter is refused for blocks that share
-// their page, so that the caller moves to a small block instead of holding on to a large one.
+// are moved, by page tables. Shrinking by more than a quarter is refused for blocks that share
+// their page, so that the caller moves to a small block instead of holding on to a large one: lists
+// that are given their final size after they grew live on in what they need.
 #include <string.h>
 
 #include "../include/mimalloc-stats.h"
@@ -16,6 +17,7 @@
 #include "../src/api/root.h"
 #include "../src/api/sized.h"
 #include "../src/base/hooks.h"
+#include "../src/page/remote.h"
 #if defined(MI_NO_LIBC)
 #include "../src/os/robust.h"
 #endif
@@ -27,6 +29,7 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size);
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size);
 void mx_zig_free(void* p, size_t size, size_t align);
 mi_heap_t* mx_zig_heap_new(void);
+void mx_zig_collect(bool force);
 
 void* mx_zig_alloc(size_t size) { return mx_alloc(size); }
 
@@ -59,7 +62,7 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
     mx_harden_shrink(p, new_size);
     return mx_harden_usable(page, p) == new_size;
   }
-  return new_size <= page->block_size && new_size >= page->block_size / 4;
+  return new_size <= page->block_size && new_size >= page->block_size - page->block_size / 4;
 }
 
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
@@ -70,7 +73,36 @@ void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
   return mx_huge_realloc(page, new_size, false);
 }
 
-void mx_zig_free(void* p, size_t size, size_t align) { mx_free_checked("free", p, size, align); }
+// A block of another thread's page. That it is a block, and where it starts, is known from the type
+// of the call, so all that free() would have to find out is left to the rare cases.
+static mx_noinline void free_of_others(mx_page_t* page, void* p) {
+  const uintptr_t owner = mx_load_relaxed(&page->owner);
+  const bool is_plain = page->bin != 0 && page->bin != MX_BIN_HUGE && owner != 0 &&
+                        (owner & (MX_OWNER_WINDOW | MX_OWNER_SHIFTED)) == 0;
+  if (mx_unlikely(!is_plain || (owner & ~MX_OWNER_TAGS) == mx_thread_id())) {
+    mx_free_slow(p);
+    return;
+  }
+  if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
+}
+
+void mx_zig_free(void* p, size_t size, size_t align) {
+  if (MX_HARDEN || MX_CHECK_SIZED) {
+    mx_free_checked("free", p, size, align);
+    return;
+  }
+  mx_page_t* const page = mx_pagemap_get(p);
+  if (mx_likely(mx_thread_is(mx_load_relaxed(&page->owner)))) mx_free(p);
+  else free_of_others(page, p);
+}
+
+// What ended threads left is taken over first.
+void mx_zig_collect(bool force) {
+#if defined(MI_NO_LIBC)
+  mx_robust_look_at_all();
+#endif
+  mi_collect(force);
+}
 
 #if defined(MI_NO_LIBC)
 // Behind the start of the library, which sets the hook to its own needs.

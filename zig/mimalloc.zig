@@ -22,7 +22,7 @@ extern fn mx_zig_heap_new() ?*anyopaque;
 extern fn mi_heap_destroy(heap: *anyopaque) void;
 extern fn mi_heap_delete(heap: *anyopaque) void;
 extern fn mi_heap_contains(heap: *anyopaque, p: *const anyopaque) bool;
-extern fn mi_collect(force: bool) void;
+extern fn mx_zig_collect(force: bool) void;
 extern fn mi_thread_done() void;
 extern fn mi_version() c_int;
 extern fn mi_stats_print_out(out: ?*const OutputFn, arg: ?*anyopaque) void;
@@ -104,9 +104,10 @@ fn heapAlloc(heap: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u
     return mx_zig_heap_alloc(heap, len, alignment.toByteUnits());
 }
 
-/// Gives memory back to the system that nothing uses; with `force` also what is kept for a while.
+/// Gives memory back to the system that nothing uses, that of ended threads, too; with `force` also
+/// what is kept for a while.
 pub fn collect(force: bool) void {
-    mi_collect(force);
+    mx_zig_collect(force);
 }
 
 /// Gives up this thread's heap now. Threads that end need not call it.

@@ -279,3 +279,7 @@ test "the child of a fork allocates, frees and starts threads" {
     try waitFor(pid);
     try takeBlocks(&left, 9);
 }
+
+test {
+    _ = @import("test_ends.zig");
+}

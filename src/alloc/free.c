@@ -24,7 +24,9 @@ static bool is_mine(const mx_page_t* page) {
 
 mx_noinline void mx_free_emptied(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
+  mx_call_enter();
   mx_theap_page_emptied(page->theap, page);
+  mx_call_leave();
 }
 
 // Nobody has a pointer into a page without live blocks any more: its frees are fast again.
@@ -36,16 +38,20 @@ static void end_shift(mx_page_t* page) {
 }
 
 static void free_local(mx_page_t* page, void* p) {
+  mx_call_enter();
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
   const bool emptied =
       (MX_HARDEN ? mx_harden_free(page, p) : mx_page_push(page, (mx_block_t*)p));
   if (mx_load_relaxed(&page->shifted) != 0) end_shift(page);
   if (emptied) mx_theap_page_emptied(page->theap, page);
+  mx_call_leave();
 }
 
 mx_noinline void mx_free_with_care(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
+  mx_call_enter();
   if (mx_harden_free(page, p)) mx_theap_page_emptied(page->theap, page);
+  mx_call_leave();
 }
 
 mx_noinline void mx_free_slow(void* p) {

@@ -49,7 +49,7 @@ mx_cold void* mx_alloc_failed(size_t size) {
   return NULL;
 }
 
-mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_unlikely(theap->heap == NULL)) {
     theap = mx_thread_theap();
     if (theap == NULL) return mx_alloc_failed(size);
@@ -69,6 +69,13 @@ mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
     p = alloc_once(theap, size, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }
+  return p;
+}
+
+mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+  mx_call_enter();
+  void* const p = alloc_slow(size, theap, zero);
+  mx_call_leave();
   return p;
 }
 

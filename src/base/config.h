@@ -126,6 +126,14 @@
 // The largest request: sizes must fit a ptrdiff_t (C11 6.5.6).
 #define MX_MAX_ALLOC ((size_t)PTRDIFF_MAX)
 
+// So many bytes of a page are carved into blocks at once at most, if that is an OS page. Less is
+// less memory for programs with few blocks of each size, and more slow calls.
+#if defined(MI_CARVE_MAX)
+#define MX_CARVE_MAX ((size_t)MI_CARVE_MAX)
+#else
+#define MX_CARVE_MAX (8 * MX_KIB)
+#endif
+
 mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");
 mx_static_assert(MX_DEBUG >= 0 && MX_DEBUG <= 3, "MI_DEBUG is a level from 0 to 3");
 mx_static_assert(sizeof(size_t) == sizeof(void*), "sizes and pointers are of one width");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Owns what a free does that took a page over: keep it for the freeing thread, or hand it on.
 #include "../base/options.h"
+#include "../os/thread.h"
 #include "heap.h"
 
 // Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
@@ -26,7 +27,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   return true;
 }
 
-void mx_page_claimed_by_free(mx_page_t* page) {
+static void take_or_abandon(mx_page_t* page) {
   mx_page_own_again(page);
   mx_page_collect(page);
   if (page->used == 0) {
@@ -42,4 +43,10 @@ void mx_page_claimed_by_free(mx_page_t* page) {
   }
   mx_counter_add(&mx_page_heap(page)->counters.pages_reclaim_on_free, 1);
   mx_theap_adopt(theap, page);
+}
+
+void mx_page_claimed_by_free(mx_page_t* page) {
+  mx_call_enter();
+  take_or_abandon(page);
+  mx_call_leave();
 }

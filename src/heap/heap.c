@@ -19,6 +19,7 @@
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/thread.h"
 #include "../page/holes.h"
 #include "../page/live.h"
 #include "../page/remote.h"
@@ -58,6 +59,7 @@ static mx_page_t* move_pages(mx_heap_t* heap, mx_heap_t* main_heap) {
 
 void mx_heap_delete(mx_heap_t* heap) {
   mx_heap_t* const main_heap = &heap->subproc->main_heap;
+  mx_call_enter();
   mx_lock_acquire(&heap->lock);
   move_theaps(heap, main_heap);
   mx_page_t* next = move_pages(heap, main_heap);
@@ -72,6 +74,7 @@ void mx_heap_delete(mx_heap_t* heap) {
   mx_heap_cache_drop(heap);
   mx_heap_recycle(heap);
   mx_thread_absorb_stale();
+  mx_call_leave();
 }
 
 // ---- destroying --------------------------------------------------------------------------------
@@ -122,6 +125,7 @@ static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
 
 void mx_heap_destroy(mx_heap_t* heap) {
   mx_subproc_t* const subproc = heap->subproc;
+  mx_call_enter();
   // A page that its owner released while it was lent is about to be released by the borrower.
   mx_holes_forbid();
   mx_heap_drop_theaps(heap);
@@ -139,4 +143,5 @@ void mx_heap_destroy(mx_heap_t* heap) {
   mx_holes_allow();
   mx_arenas_purge_tick(&subproc->arenas);
   mx_heap_recycle(heap);
+  mx_call_leave();
 }

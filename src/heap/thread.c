@@ -234,7 +234,11 @@ mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
   if (first == NULL) return NULL;
   theap = (mx_load_relaxed(&first->heap) == heap ? first : in_slot(first, heap));
   if (!create) return theap;
-  if (theap == NULL) theap = join_heap(first, heap);
+  if (theap == NULL) {
+    mx_call_enter();
+    theap = join_heap(first, heap);
+    mx_call_leave();
+  }
   if (theap != NULL) mx_tls_last = theap;
   return theap;
 }
@@ -283,6 +287,7 @@ void mx_thread_collect(bool force) {
   mx_theap_t* const first = mx_tls_theap->first;
   if (force) mx_heap_release_cached(mx_thread_subproc());
   if (first == NULL) return;
+  mx_call_enter();
   absorb_stale(first);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
     // Held, its heap is being destroyed, or this thread collects: an error was reported meanwhile,
@@ -291,6 +296,7 @@ void mx_thread_collect(bool force) {
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
     mx_lock_release(&theap->guard);
   }
+  mx_call_leave();
 }
 
 static size_t bytes_in(const mx_page_t* page) {
@@ -341,7 +347,9 @@ void mx_thread_done(void* first_of_thread) {
   // A thread that ended by a call of its own may have armed nothing since.
   if (first == NULL || mx_tls_theap->first != first) return;
   mx_tls_theap = mx_tls_last = &mx_theap_ended;
+  mx_call_enter();
   end_thread(first);
+  mx_call_leave();
 }
 
 void mx_thread_bury(void* first_of_thread, uintptr_t id) {

@@ -162,11 +162,35 @@ int mx_nolibc_atfork(void (*before)(void), void (*parent)(void), void (*child)(v
   return 0;
 }
 
+// Whether this is the thread that forked, and it has started no other since. The number of threads
+// is the 20th word of a line in which the second one, in brackets, may have spaces.
+static bool is_alone_in_child(void) {
+  if (mx_syscall1(SYS_gettid, 0) != mx_syscall1(SYS_getpid, 0)) return false;
+  char text[1024];
+  const long length = mx_os_read_file("/proc/self/stat", text, sizeof(text) - 1);
+  if (length <= 0) return true;
+  text[length] = 0;
+  const char* s = text + length;
+  while (s > text && *s != ')') s--;
+  for (int word = 2; *s != 0 && word < 20; s++) word += (*s == ' ');
+  return s[0] == '1' && s[1] == ' ';
+}
+
+// A child of vfork, which runs on its parent's memory, sees what its parent has not seen yet.
+static bool is_in_parents_memory(void) {
+  const long parent = mx_syscall1(SYS_getppid, 0), self = mx_syscall1(SYS_getpid, 0);
+  return mx_syscall6(SYS_kcmp, self, parent, 1 /* KCMP_VM */, 0, 0, 0) == 0;
+}
+
+// A child that started threads before it called the allocator keeps what it inherited as it is:
+// setting that right is for one who is alone.
 static void look_for_fork(void) {
   if (same_process == NULL || mx_load_relaxed(same_process) != 0) return;
-  mx_store_relaxed(same_process, (uint32_t)1);
-  mx_robust_after_fork();
-  child_of_fork();
+  if (is_in_parents_memory()) return;
+  if (mx_exchange_acq_rel(same_process, (uint32_t)1) != 0) return;
+  const bool is_alone = is_alone_in_child();
+  mx_robust_after_fork(is_alone);
+  if (is_alone) child_of_fork();
 }
 
 // ---- threads -----------------------------------------------------------------------------------

@@ -13,6 +13,10 @@
 // by a signal that is never sent: ESRCH says that it is gone. That its number may be some other
 // thread's by then only delays the answer.
 //
+// A thread may die inside a call of this library, by an exit in a callback or a signal's handler.
+// Its heap is then in the middle of a change: it is left as it is, for ever, with what it owns. The
+// blocks in it stay their users', who may free them.
+//
 // A child of vfork runs on its parent's thread-local storage, and would register itself in the
 // parent's place: the process id tells, and the parent does it with its next slow call.
 #include "robust.h"
@@ -42,6 +46,8 @@ typedef struct entry_s {
   void* link;                  // of the entry: leads back to the head
   mx_atomic(uint32_t) word;
   mx_atomic(uint32_t) kind;
+  mx_atomic(long) pid;         // of the process in which it was entered
+  mx_atomic(uint32_t) calls;   // how deep the thread is in calls that change its heap
   void* value;
   uintptr_t id;
   struct entry_s* next_free;   // under the lock
@@ -63,6 +69,8 @@ static mx_atomic(mx_bury_fn*) bury;
 static mx_atomic(long) process;
 
 static mx_thread_local entry_t* own;
+mx_thread_local uint32_t mx_call_depth;
+mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 // Where this thread's next look begins.
 static mx_thread_local chunk_t* look_chunk;
 static mx_thread_local size_t look_index;
@@ -116,10 +124,12 @@ static bool enter_list(entry_t* entry) {
 }
 
 static void enter(entry_t* entry) {
-  if (process_id() != mx_load_relaxed(&process)) {
+  const long pid = process_id();
+  if (pid != mx_load_relaxed(&process)) {
     mx_store_release(&entry->kind, (uint32_t)KIND_PENDING);
     return;
   }
+  mx_store_relaxed(&entry->pid, pid);
   entry->tid = mx_syscall1(SYS_gettid, 0);
   mx_store_relaxed(&entry->word, (uint32_t)entry->tid);
   const bool entered = enter_list(entry);
@@ -133,6 +143,8 @@ void mx_robust_arm(void* value) {
     if (own == NULL) return;  // out of memory: this thread's heap is lost when it ends
     own->value = value;
     own->id = mx_thread_id();
+    mx_store_relaxed(&own->calls, mx_call_depth);
+    mx_call_word = &own->calls;
     enter(own);
   } else if (own != NULL) {
     own->value = value;
@@ -144,8 +156,9 @@ void mx_robust_arm(void* value) {
 
 static bool is_gone(const entry_t* entry, uint32_t kind, uint32_t word, int* asks) {
   if (kind == KIND_ROBUST) return word == OWNER_DIED;
-  if (kind != KIND_ASKED || word == BURIED || --*asks < 0) return false;
-  return mx_syscall3(SYS_tgkill, mx_load_relaxed(&process), entry->tid, 0) == -ESRCH_;
+  const long pid = mx_load_relaxed(&process);
+  if (kind != KIND_ASKED || word == BURIED || mx_load_relaxed(&entry->pid) != pid) return false;
+  return --*asks >= 0 && mx_syscall3(SYS_tgkill, pid, entry->tid, 0) == -ESRCH_;
 }
 
 static void look_at(entry_t* entry, mx_bury_fn* fn, int* asks) {
@@ -153,14 +166,35 @@ static void look_at(entry_t* entry, mx_bury_fn* fn, int* asks) {
   uint32_t word = mx_load_acquire(&entry->word);
   if (kind == KIND_NONE || !is_gone(entry, kind, word, asks)) return;
   if (!mx_cas_strong_acq_rel(&entry->word, &word, BURIED)) return;
-  if (entry->value != NULL) fn(entry->value, entry->id);
+  const bool was_calling = mx_load_relaxed(&entry->calls) != 0;
+  if (entry->value != NULL && !was_calling) fn(entry->value, entry->id);
   put_entry(entry);
+}
+
+// This thread's entry may be one that a child of vfork made, or that was copied by a fork.
+static void renew_own(void) {
+  if (own == NULL) return;
+  const bool is_stale = mx_load_relaxed(&own->pid) != mx_load_relaxed(&process);
+  if (is_stale || mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
+}
+
+void mx_robust_look_at_all(void) {
+  mx_bury_fn* const fn = mx_load_acquire(&bury);
+  if (fn == NULL) return;
+  renew_own();
+  int asks = INT32_MAX;
+  for (chunk_t* chunk = mx_load_acquire(&chunks); chunk != NULL; chunk = chunk->next) {
+    const size_t count = mx_load_acquire(&chunk->count);
+    for (size_t i = 0; i < count; i++) {
+      if (&chunk->entries[i] != own) look_at(&chunk->entries[i], fn, &asks);
+    }
+  }
 }
 
 void mx_robust_look(void) {
   mx_bury_fn* const fn = mx_load_acquire(&bury);
   if (fn == NULL) return;
-  if (own != NULL && mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
+  renew_own();
   int asks = LOOKS_ASKING;
   chunk_t* const newest = mx_load_acquire(&chunks);
   for (int i = 0; i < LOOKS && newest != NULL; i++) {
@@ -181,9 +215,10 @@ void mx_robust_look(void) {
 
 void mx_robust_setup(mx_bury_fn* fn) { mx_store_release(&bury, fn); }
 
-void mx_robust_after_fork(void) {
-  mx_lock_reset(&lock);
+void mx_robust_after_fork(bool is_alone) {
   mx_store_relaxed(&process, process_id());
+  if (!is_alone) return;
+  mx_lock_reset(&lock);
   for (chunk_t* chunk = mx_load_relaxed(&chunks); chunk != NULL; chunk = chunk->next) {
     for (size_t i = 0; i < mx_load_relaxed(&chunk->count); i++) {
       entry_t* const entry = &chunk->entries[i];

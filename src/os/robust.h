@@ -20,9 +20,10 @@ void mx_robust_arm(void* value);
 // Looks at some of the threads: of those that are gone, `bury` is called with the value they armed
 // themselves with and their id. Does nothing until there is such a function.
 void mx_robust_look(void);
+void mx_robust_look_at_all(void);
 void mx_robust_setup(mx_bury_fn* bury);
-// In the child of a fork: only the calling thread is left.
-void mx_robust_after_fork(void);
+// In the child of a fork. Where only the calling thread is left, the entries of others are dropped.
+void mx_robust_after_fork(bool is_alone);
 // To be called at the beginning of slow calls: notices a fork, and the ends of threads.
 void mx_nolibc_visit(void);
 MX_END_DECLS

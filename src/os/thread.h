@@ -6,7 +6,7 @@
 #ifndef MX_OS_THREAD_H
 #define MX_OS_THREAD_H
 
-#include "../base/compiler.h"
+#include "../base/atomic.h"
 
 // Without a libc no code of ours runs when a thread ends, and its address comes again before others
 // have noticed: there the identity is a number that is never used again.
@@ -91,5 +91,29 @@ mx_inline bool mx_thread_is(uintptr_t id) {
   return id == mx_thread_id();
 #endif
 }
+
+// Around each call that changes the calling thread's heaps. Without a libc a thread's heap is taken
+// over by others whichever way the thread ended: one that ended between these two may have left its
+// lists half changed, and is left alone. `mx_call_word` is that thread's word for those others; its
+// order is the program's, since it is read when the writer is dead.
+#if defined(MI_NO_LIBC)
+MX_BEGIN_DECLS
+extern mx_thread_local uint32_t mx_call_depth;
+extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
+MX_END_DECLS
+mx_inline void mx_call_enter(void) {
+  mx_call_depth++;
+  if (mx_call_word != NULL) mx_store_relaxed(mx_call_word, mx_call_depth);
+  mx_fence_compiler();
+}
+mx_inline void mx_call_leave(void) {
+  mx_fence_compiler();
+  mx_call_depth--;
+  if (mx_call_word != NULL) mx_store_relaxed(mx_call_word, mx_call_depth);
+}
+#else
+mx_inline void mx_call_enter(void) {}
+mx_inline void mx_call_leave(void) {}
+#endif
 
 #endif

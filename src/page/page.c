@@ -15,10 +15,6 @@
 #include "remote.h"
 #include "state.h"
 
-// Blocks are carved at least an OS page's worth at a time, and as many as the page already has, up
-// to this: what was never carved was never touched.
-#define CARVE_MAX (8 * MX_KIB)
-
 // Memory that is present costs nothing to carve: there as many as this at once, up to a page.
 #define CARVE_PRESENT_BLOCKS 16
 #define CARVE_PRESENT_MAX (64 * MX_KIB)
@@ -121,10 +117,12 @@ static uint32_t limit_of(const mx_page_t* page) {
   return (uint32_t)(room / page->block_size);
 }
 
+// At least an OS page's worth, and as many as the page already has, up to a limit: what was never
+// carved was never touched.
 static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   const size_t size = page->block_size;
   size_t count = page->capacity;  // doubles
-  if (count * size > CARVE_MAX) count = CARVE_MAX / size;
+  if (count * size > MX_CARVE_MAX) count = MX_CARVE_MAX / size;
   if (count * size < mx_facts.os_page) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
   return (uint32_t)mx_min(count, limit - page->capacity);

@@ -25,6 +25,8 @@
 #define SYS_getpid 39
 #define SYS_gettid 186
 #define SYS_tgkill 234
+#define SYS_getppid 110
+#define SYS_kcmp 312
 #define SYS_exit_group 231
 #define SYS_set_robust_list 273
 #define SYS_get_robust_list 274
@@ -51,6 +53,8 @@
 #define SYS_getpid 172
 #define SYS_gettid 178
 #define SYS_tgkill 131
+#define SYS_getppid 173
+#define SYS_kcmp 272
 #define SYS_exit_group 94
 #define SYS_set_robust_list 99
 #define SYS_get_robust_list 100
