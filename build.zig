@@ -88,6 +88,7 @@ fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
     if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
     if (!options.libc) {
         add(b, &flags, "-DMI_NO_LIBC");
+        add(b, &flags, "-DMI_CARVE_MAX=4096");
         // There is nobody to lay out the storage of a thread of the library's own.
         add(b, &flags, "-DMI_DEFAULT_BACKGROUND_PURGE=0");
         add(b, &flags, "-ffreestanding");
@@ -160,11 +161,22 @@ fn addTests(
     options: Options,
 ) void {
     const step = b.step("test", "Run the tests of the Zig front");
-    const Variant = struct { name: []const u8, link_libc: bool, single_threaded: bool };
+    const Variant = struct {
+        name: []const u8,
+        step: []const u8,
+        what: []const u8,
+        link_libc: bool = false,
+        single_threaded: bool = false,
+    };
     const variants = [_]Variant{
-        .{ .name = "test", .link_libc = false, .single_threaded = false },
-        .{ .name = "test-libc", .link_libc = true, .single_threaded = false },
-        .{ .name = "test-single-threaded", .link_libc = false, .single_threaded = true },
+        .{ .name = "test", .step = "test-bare", .what = "without a libc" },
+        .{ .name = "test-libc", .step = "test-libc", .what = "with a libc", .link_libc = true },
+        .{
+            .name = "test-single-threaded",
+            .step = "test-single-threaded",
+            .what = "single-threaded",
+            .single_threaded = true,
+        },
     };
     const filter = b.option([]const u8, "filter", "Only tests whose name contains this");
     for (variants) |variant| {
@@ -186,7 +198,10 @@ fn addTests(
                 .imports = &.{.{ .name = "mimalloc", .module = tested }},
             }),
         });
-        step.dependOn(&b.addRunArtifact(tests).step);
+        const run = b.addRunArtifact(tests);
+        step.dependOn(&run.step);
+        const only = b.step(variant.step, b.fmt("Only those of `test` that are {s}", .{variant.what}));
+        only.dependOn(&run.step);
     }
     if (options.single_threaded) return;
     // The sample of the documentation is a program of its own.
@@ -199,24 +214,39 @@ fn addTests(
     step.dependOn(&b.addRunArtifact(sample).step);
 }
 
+// The standard library's folder is what a real program among the benchmarks works on.
+fn libraryPath(b: *std.Build) []const u8 {
+    if (@hasField(std.Build.Graph, "zig_lib_directory")) {
+        return b.graph.zig_lib_directory.path orelse ".";
+    }
+    const home = std.fs.path.dirname(b.graph.zig_exe) orelse ".";
+    return b.pathJoin(&.{ home, "lib" });
+}
+
 fn addBenchmarks(b: *std.Build, target: std.Build.ResolvedTarget, options: Options) void {
     const step = b.step("bench", "Compare with the standard library's allocators");
-    const bench = b.addExecutable(.{ .name = "bench", .root_module = b.createModule(.{
-        .root_source_file = b.path("zig/bench.zig"),
-        .target = target,
-        .optimize = fastest,
-        .imports = &.{.{
-            .name = "mimalloc",
-            .module = makeModule(b, null, target, fastest, options),
-        }},
-    }) });
-    const install = b.addInstallArtifact(bench, .{});
-    const run = b.addRunArtifact(bench);
-    run.stdio = .inherit;
-    step.dependOn(&install.step);
-    step.dependOn(&run.step);
     const program = b.step("bench-program", "Build the benchmarks into zig-out/bin, without a run");
-    program.dependOn(&install.step);
+    const module = makeModule(b, null, target, fastest, options);
+    const settings = b.addOptions();
+    settings.addOption([]const u8, "library", libraryPath(b));
+    var programs: [2]*std.Build.Step.Compile = undefined;
+    for (&programs, [_][]const u8{ "bench", "bench-libc" }, [_]bool{ false, true }) |*bench, name, libc| {
+        bench.* = b.addExecutable(.{ .name = name, .root_module = b.createModule(.{
+            .root_source_file = b.path("zig/bench.zig"),
+            .target = target,
+            .optimize = fastest,
+            .link_libc = if (libc) true else null,
+            .imports = &.{.{ .name = "mimalloc", .module = module }},
+        }) });
+        bench.*.root_module.addOptions("bench_settings", settings);
+        program.dependOn(&b.addInstallArtifact(bench.*, .{}).step);
+    }
+    const run = b.addRunArtifact(programs[0]);
+    run.addArg("all");
+    run.addArtifactArg(programs[1]);
+    run.stdio = .inherit;
+    step.dependOn(program);
+    step.dependOn(&run.step);
 }
 
 fn addSharedLibrary(
@@ -240,7 +270,12 @@ fn addSharedLibrary(
     }) catch @panic("OOM");
     const root = b.path("src");
     module.addCSourceFiles(.{ .root = root, .files = sourcesOf(b, true), .flags = flags.items });
-    const library = b.addLibrary(.{ .name = "mimalloc", .linkage = .dynamic, .root_module = module });
+    const library = b.addLibrary(.{
+        .name = "mimalloc",
+        .linkage = .dynamic,
+        .root_module = module,
+        .version = std.SemanticVersion.parse(@import("build.zig.zon").version) catch unreachable,
+    });
     library.installHeadersDirectory(b.path("include"), "", .{});
     b.installArtifact(library);
 }
