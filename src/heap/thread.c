@@ -308,7 +308,7 @@ static size_t bytes_in(const mx_page_t* page) {
 size_t mx_thread_owned_bytes(void) {
   size_t bytes = 0;
   for (mx_theap_t* t = mx_tls_theap->first; t != NULL; t = t->next_in_thread) {
-    mx_lock_acquire(&t->guard);
+    if (!mx_lock_try(&t->guard)) continue;  // as in mx_thread_collect
     for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
       if (t->current[bin] != &mx_page_none) bytes += mx_page_size(t->current[bin]);
       bytes += bytes_in(t->partial[bin]) + bytes_in(t->full[bin]);
@@ -321,7 +321,7 @@ size_t mx_thread_owned_bytes(void) {
 void mx_thread_reduce(size_t target) {
   mx_theap_t* theap = mx_tls_theap->first;
   for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->next_in_thread) {
-    mx_lock_acquire(&theap->guard);
+    if (!mx_lock_try(&theap->guard)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_abandon_all(theap);
     mx_lock_release(&theap->guard);
   }

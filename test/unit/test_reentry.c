@@ -15,6 +15,9 @@ int main(void) {
   mx_lock_acquire(&theap->guard);  // as while it is walked
   mi_collect(true);
   mi_collect(false);
+  mi_heap_collect(mi_heap_main(), true);
+  mi_heap_collect(mi_heap_main(), false);
+  mi_collect_reduce(0);
   void* const q = mi_malloc(100);
   mx_lock_release(&theap->guard);
   mi_free(p);
