@@ -6,6 +6,7 @@
 #define PROT_READ 1
 #define PROT_WRITE 2
 #define MAP_PRIVATE 0x02
+#define MAP_FIXED 0x10
 #define MAP_ANONYMOUS 0x20
 #define MAP_NORESERVE 0x4000
 #define MAP_HUGETLB 0x40000
