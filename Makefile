@@ -34,7 +34,7 @@ help:
 	@echo "make              builds the release library, $(LIBRARY)"
 	@echo "make run          runs a real program on it, with messages and statistics;"
 	@echo "                  make run PROGRAM='python3 my.py' runs yours"
-	@echo "make test         builds release, debug and secure and tests each"
+	@echo "make test         builds release, debug and secure and tests each, and other systems"
 	@echo "make bench        the benchmark suite against the allocators of the distribution"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
@@ -61,7 +61,7 @@ ifneq ($(REAL),no)
 	@if [ -x test/programs/install.sh ]; then test/programs/install.sh || { \
 	  echo "make test REAL=no leaves out the tests with these programs."; exit 1; }; fi
 endif
-	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake/test.sh $(JOBS) "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure tsan asan-ubsan
+	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake/test.sh $(JOBS) "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure tsan asan-ubsan platforms
 
 bench: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3

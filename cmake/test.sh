@@ -44,9 +44,27 @@ logged() {
   return "$(cat "$log.status")"
 }
 
+rows="linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi"
+
 for preset; do
   out=out/$preset
   mkdir -p "$out"
+  if [ "$preset" = platforms ]; then
+    # shellcheck disable=SC2086  # a list of words
+    timeout 300 python3 tools/platforms.py --quick --install --minutes 1 --jobs "$jobs" $rows \
+      >"$out/table.txt" 2>&1
+    status=$?
+    closing="$closing
+== platforms
+$(cat "$out/table.txt")"
+    case $status in
+      0) ;;
+      124) closing="$closing
+stopped after 5 minutes; the rows that are not named were not run" ;;
+      *) failed=1 ;;
+    esac
+    continue
+  fi
   if [ "$preset" = tsan ] && ! has_tsan; then
     closing="$closing
 == tsan: left out, there is no clang with a thread sanitizer (packages clang-19, libclang-rt-19-dev)"

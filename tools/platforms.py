@@ -159,10 +159,12 @@ def run(command, log, limit, **options):
                                    start_new_session=True, **options)
         try:
             return process.wait(timeout=limit)
-        except subprocess.TimeoutExpired:
+        except BaseException as reason:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            return None
+            if isinstance(reason, subprocess.TimeoutExpired):
+                return None
+            raise
 
 
 # ---- rows that CMake builds -------------------------------------------------------------------
@@ -317,6 +319,7 @@ def main():
     parser.add_argument("rows", nargs="*", metavar="ROW")
     options = parser.parse_args()
     WRAP[:] = options.wrap
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))  # takes what it started along
     unknown = [name for name in options.rows if name not in ROWS]
     if unknown:
         parser.error("no such row: " + " ".join(unknown))
