@@ -317,12 +317,23 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
       mx_add_relaxed(&live, 1);
       mx_counter_add(&heap->counters.malloc_guarded_count, 1);
       result = g->block;
+      if (mx_unlikely(mx_hooks.block_allocated != NULL)) mx_hooks.block_allocated(result);
     } else {
       forget(g);
     }
   }
   mx_tls(is_guarding) = false;
   return result;
+}
+
+mx_page_t* mx_guarded_next(size_t* index) {
+  const bool has_any = (mx_load_acquire(&is_ready) != 0 && records != NULL);
+  while (has_any && *index < RECORDS_MAX) {
+    const guarded_t* const g = &records[(*index)++];
+    if (mx_load_acquire(&g->mapping) == NULL || g->page == NULL) continue;
+    if (mx_load_acquire(&g->page->owner) == MX_OWNER_HUGE) return g->page;
+  }
+  return NULL;
 }
 
 // What lies around the block in its OS pages must still be the fill.
@@ -344,6 +355,7 @@ static void check_surroundings(const guarded_t* g) {
 void mx_guarded_free(mx_page_t* page) {
   guarded_t* const g = (guarded_t*)(void*)page->next;
   check_surroundings(g);
+  if (mx_unlikely(mx_hooks.block_freed != NULL)) mx_hooks.block_freed(g->block);
   note_stack(g->free_stack);
   mx_store_release(&g->is_freed, 1);
   page->capacity = page->used = 0;

@@ -14,6 +14,8 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size);
 void mx_guarded_pass(size_t blocks);
 // Frees a guarded block whose mark was taken.
 void mx_guarded_free(mx_page_t* page);
+// The live guarded blocks' pages one after the other, from *index 0 on; NULL behind the last one.
+mx_page_t* mx_guarded_next(size_t* index);
 // Sets, for a theap of the calling thread, what the options say for all others. Only a main heap's
 // has blocks that are sampled; for another it does nothing.
 void mx_guarded_set_rate(const mx_theap_t* theap, size_t rate, size_t seed);

@@ -19,13 +19,6 @@ static size_t count_intact(const uint8_t* end, size_t slack) {
   return i;
 }
 
-// How many of those are filled at all.
-static size_t filled_slack(const mx_page_t* page, size_t slack) {
-  if (MX_DEBUG > 0) return slack;
-  if (page->block_size <= MX_SMALL_MAX || slack < 8) return 0;
-  return slack < MX_SLACK_CHECKED ? 8 : MX_SLACK_CHECKED;
-}
-
 static size_t most_of(const mx_page_t* page) { return page->block_size - MX_PAD; }
 
 static size_t size_of(const mx_page_t* page, const void* block) {
@@ -55,7 +48,7 @@ static void report_free(const char* function, const mx_page_t* page, const void*
 static void report_overflow(const mx_page_t* page, const void* block) {
   const size_t known = size_of(page, block);
   const size_t size = (known == 0 ? most_of(page) : known);
-  const size_t filled = filled_slack(page, most_of(page) - size);
+  const size_t filled = mx_slack_filled(page->block_size, most_of(page) - size);
   const size_t good = count_intact((const uint8_t*)block + size, filled);
   mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
            size, size + (good < filled || filled == 0 ? good : most_of(page) - size));
@@ -150,7 +143,7 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero) {
   mx_page_t* const page = mx_pagemap_get(block);
   const size_t slack = most_of(page) - size;
   mx_track_pause();
-  mx_slack_fill((uint8_t*)block + size, slack);
+  mx_slack_fill(page, block, size);
   mx_pad_set_huge(page, slack);
   mx_track_resume();
   if (MX_TRACK) mx_track_no_access(block, mx_page_size(page));
@@ -163,19 +156,11 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero) {
 
 static void check_slack(const mx_page_t* page, const void* block) {
   const size_t slack = most_of(page) - size_of(page, block);
-  const size_t filled = filled_slack(page, slack);
+  const size_t filled = mx_slack_filled(page->block_size, slack);
   const uint8_t* const end = (const uint8_t*)block + most_of(page) - slack;
-  uint64_t wrong = 0;
-  if (MX_DEBUG > 0) {
-    wrong = (count_intact(end, filled) < filled);
-  } else {
-    for (size_t i = 0; i < filled; i += 8) {
-      uint64_t word;
-      memcpy(&word, end + i, 8);
-      wrong |= word ^ MX_SLACK_WORD;
-    }
-  }
-  if (mx_unlikely(wrong != 0)) report_overflow(page, block);
+  const bool is_intact = (MX_DEBUG > 0 ? count_intact(end, filled) == filled
+                                       : filled == 0 || mx_slack_is_intact(end));
+  if (mx_unlikely(!is_intact)) report_overflow(page, block);
 }
 
 // What lies behind a live block with a good canary: its slack, the canary of the next one.
@@ -222,21 +207,6 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   return block != NULL ? mx_page_push(page, block) : --page->used == 0;
 }
 
-// Makes the canary of a live block that of one which another thread freed; false when it was freed
-// before.
-static bool make_gone(mx_page_t* page, void* block) {
-  const uint64_t key = mx_place_key(page, block);
-  mx_atomic(uint64_t)* const pad = mx_pad_of(block);
-  uint64_t old = mx_load_relaxed(pad);
-  for (;;) {
-    const uint64_t state = mx_pad_state_of(key, old);
-    if (state == MX_PAD_FREE || state == MX_PAD_GONE) break;
-    if (mx_cas_weak_acq_rel(pad, &old, mx_pad_make(key, MX_PAD_GONE))) return true;
-  }
-  report_free("free", page, block);
-  return false;
-}
-
 static bool free_remote_checked(mx_page_t* page, void* block) {
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
@@ -248,12 +218,19 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   }
   if (!MX_PADDING) return true;
   const uint64_t state = mx_pad_state(page, block);
-  if (mx_unlikely(state > MX_PAD_GONE)) {
+  if (mx_unlikely(state >= MX_PAD_FREE)) {
+    if (state == MX_PAD_FREE || state == MX_PAD_GONE) {
+      report_free("free", page, block);
+      return false;
+    }
     report_underflow(page, block);
-    mx_pad_set(page, block, most_of(page));
+  } else {
+    check_behind(page, block);
   }
-  if (state < MX_PAD_FREE) check_behind(page, block);
-  return make_gone(page, block);
+  // Of two threads that free it in the same nanoseconds both may get here; the owner will find it
+  // twice. An exchange would cost as much as all the rest.
+  mx_pad_set(page, block, MX_PAD_GONE);
+  return true;
 }
 
 bool mx_harden_free_remote(mx_page_t* page, void* block) {
@@ -297,7 +274,7 @@ size_t mx_harden_usable(const mx_page_t* page, const void* block) {
 void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
-  if (mx_page_is_guarded(page)) return;
+  if (mx_page_is_guarded(page)) page->block_size = size;  // sized frees ask for that
   if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);

@@ -70,29 +70,39 @@ mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
 // ---- the slack ---------------------------------------------------------------------------------
 
 // Small blocks have a slack of 15 bytes at most, which harms nobody who writes there; the canary
-// sees who goes on. Behind larger ones secure builds fill 40 bytes and verify them, since the
-// canary may be far away; debug builds fill and verify all of it.
-#define MX_SLACK_CHECKED 40
+// sees who goes on. Behind larger ones that canary may be far away: secure builds fill and verify
+// the 8 bytes next to the end, and look at the canary only where there is no room for them. Debug
+// builds fill and verify all of it.
+#define MX_SLACK_CHECKED 8
 #define MX_SLACK_WORD 0xDEDEDEDEDEDEDEDEu
 
-mx_inline void mx_slack_fill(uint8_t* end, size_t slack) {
+// How much of the slack is filled.
+mx_inline size_t mx_slack_filled(size_t block_size, size_t slack) {
+  if (MX_DEBUG > 0) return slack;
+  return block_size > MX_SMALL_MAX && slack >= MX_SLACK_CHECKED ? MX_SLACK_CHECKED : 0;
+}
+
+// Fills the slack of a block that has `size` bytes.
+mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
   const uint64_t word = MX_SLACK_WORD;
-  if (MX_DEBUG > 0) {
-    memset(end, MX_FILL_SLACK, slack);
-  } else if (slack >= MX_SLACK_CHECKED) {
-    for (size_t i = 0; i < MX_SLACK_CHECKED; i += 8) memcpy(end + i, &word, 8);
-  } else if (slack >= 8) {
-    memcpy(end, &word, 8);
-  }
+  const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
+  uint8_t* const end = (uint8_t*)block + size;
+  if (MX_DEBUG > 0) memset(end, MX_FILL_SLACK, filled);
+  else if (filled > 0) memcpy(end, &word, MX_SLACK_CHECKED);
+}
+
+// Whether the slack of a block of a secure build, which is filled, is as it was.
+mx_inline bool mx_slack_is_intact(const uint8_t* end) {
+  uint64_t word;
+  memcpy(&word, end, MX_SLACK_CHECKED);
+  return word == MX_SLACK_WORD;
 }
 
 // ---- allocating --------------------------------------------------------------------------------
 
 // Makes a block one of `size` bytes.
 mx_inline void mx_harden_set_size(const mx_page_t* page, void* block, size_t size) {
-  if (MX_DEBUG > 0 || page->block_size > MX_SMALL_MAX) {
-    mx_slack_fill((uint8_t*)block + size, page->block_size - MX_PAD - size);
-  }
+  mx_slack_fill(page, block, size);
   mx_pad_set(page, block, size);
 }
 
@@ -115,9 +125,7 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
   }
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_begin(page, block))) return NULL;
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, size));
-  if (MX_PADDING && !is_small) {
-    mx_slack_fill((uint8_t*)block + size, page->block_size - MX_PAD - size);
-  }
+  if (MX_PADDING && !is_small) mx_slack_fill(page, block, size);
   page->free = (mx_block_t*)link;
   page->used++;
   return block;
@@ -134,6 +142,16 @@ mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
+// Whether nobody wrote past the end of a live block of `size` bytes.
+mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size) {
+  if (!MX_CHECK_END) return true;
+  const size_t whole = page->block_size;
+  if (mx_unlikely(whole > MX_SMALL_MAX) && mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
+    return mx_slack_is_intact((const uint8_t*)block + size);
+  }
+  return mx_pad_behind_is_intact(page, block);
+}
+
 // Frees a block of a page of this thread. False when that takes more, or something is wrong:
 // nothing has happened then.
 mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
@@ -143,14 +161,13 @@ mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   const uint64_t key = mx_place_key(page, block);
   if (MX_PADDING) {
-    const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
-    if (mx_unlikely(mx_pad_state_of(key, pad) >= MX_PAD_FREE)) return false;
-    if (mx_unlikely(page->block_size > MX_SMALL_MAX)) return false;
+    const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
+    if (mx_unlikely(size >= MX_PAD_FREE)) return false;
+    if (mx_unlikely(!mx_harden_end_is_intact(page, block, (size_t)size))) return false;
   }
-  if (MX_CHECK_END && mx_unlikely(!mx_pad_behind_is_intact(page, block))) return false;
   mx_block_t* freed = block;
   if (MX_QUARANTINE) {
-    mx_block_t** const place = mx_page_delay_place_small(page, block);
+    mx_block_t** const place = mx_page_delay_place(page, block);
     freed = *place;
     if (mx_unlikely(freed == NULL || !mx_block_is_last(page, freed))) return false;
     *place = block;

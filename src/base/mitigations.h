@@ -17,11 +17,10 @@
 // 1: Arenas and metadata at random addresses, and pages from a random place in the arena on.
 #define MX_RANDOM_ADDRESS MX_MITIGATION(1, MX_SECURE >= 1)
 
-// 2: Blocks are carved in random order, and now and then carved although others are free.
-// Price: no instruction for a pair of malloc and free, 6 % of time on 15 programs.
+// 2: Blocks are carved in an order that cannot be foretold, and now and then carved although others
+// are free.
+// Price: in docs/hardening.md, as all.
 #define MX_RANDOM_ORDER MX_MITIGATION(2, MX_SECURE >= 2)
-// So many neighbours are shuffled, at most 256: the more, the less do caches help.
-#define MX_SHUFFLE_WINDOW 8
 
 // 3: Links of the free lists are stored encoded by page and place, and verified when read. Catches
 // writes to freed blocks, and keeps them from steering malloc.

@@ -14,7 +14,6 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../page/holes.h"
-#include "../mem/random.h"
 #include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
@@ -234,7 +233,7 @@ static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
 // comes next is not known.
 static bool rather_carves(const mx_page_t* page) {
   if (page->free != NULL || page->capacity >= page->reserved) return false;
-  return MX_RANDOM_ORDER && (mx_random64() & 7) == 0;
+  return MX_RANDOM_ORDER && mx_page_random(page, (uint64_t)page->capacity << 32) % 8 == 0;
 }
 
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {

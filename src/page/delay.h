@@ -32,15 +32,15 @@ mx_inline size_t mx_page_delay_index(const mx_page_t* page, const mx_block_t* bl
   return (size_t)(((page->key ^ (offset << 24)) * 0x9E3779B97F4A7C15u) >> 62);
 }
 
-// Where a block of a page of small ones waits.
-mx_inline mx_block_t** mx_page_delay_place_small(mx_page_t* page, const mx_block_t* block) {
-  return &mx_page_extra(page)->wait[mx_page_delay_index(page, block)];
+// Where a block waits.
+mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, const mx_block_t* block) {
+  mx_page_extra_t* const extra = mx_page_extra(page);
+  return &extra->wait[mx_page_delay_index(page, block) & extra->mask];
 }
 
 // Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
 mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
-  mx_page_extra_t* const extra = mx_page_extra(page);
-  mx_block_t** const place = &extra->wait[mx_page_delay_index(page, block) & extra->mask];
+  mx_block_t** const place = mx_page_delay_place(page, block);
   mx_block_t* const old = *place;
   *place = block;
   mx_block_set_next(page, block, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what is said of a link that leads out of its page.
+// Owns the order of fresh blocks, and what is said of a link that leads out of its page.
 #include "freelist.h"
 
 #include "../base/hooks.h"
@@ -8,4 +8,34 @@ mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block
   mx_error(14 /* EFAULT */, "corrupted free list entry of size %zub at %p: value 0x%zx\n",
            page->block_size, (const void*)block, (size_t)link);
   return NULL;
+}
+
+// Distances between blocks that follow each other, in blocks: not 1 alone, so that the neighbour in
+// memory is rarely the next one, and primes, so that most numbers of blocks have none as a factor.
+#define STEPS 4
+static const uint8_t steps[STEPS] = {1, 3, 5, 7};
+
+// Blocks as large as this are far enough from each other: those further away cost the processor's
+// prefetching.
+#define STEP_MAX_SIZE 256
+
+// From any block on, up or down in equal steps around the ring of them.
+void mx_freelist_scatter(mx_page_t* page, mx_block_t* start, size_t count, size_t index) {
+  const size_t size = page->block_size;
+  const uint32_t random = mx_page_random(page, index);
+  size_t step = (size > STEP_MAX_SIZE ? 1 : steps[random % STEPS]);
+  if (step >= count || count % step == 0) step = 1;
+  if ((random & STEPS) != 0) step = count - step;
+  const size_t turn = (size_t)(((uint64_t)random * count) >> 32);
+  uint8_t* const first = (uint8_t*)start;
+  uint8_t* const end = first + count * size;
+  const size_t forward = step * size, back = (count - step) * size;
+  for (uint8_t* p = first; p < end; p += size) {
+    uint8_t* const next = ((size_t)(end - p) > forward ? p + forward : p - back);
+    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)next);
+  }
+  // The ring opens in front of that block.
+  const size_t before = (turn >= step ? turn - step : turn + count - step);
+  mx_block_set_next(page, (mx_block_t*)(void*)(first + before * size), page->free);
+  page->free = (mx_block_t*)(void*)(first + turn * size);
 }

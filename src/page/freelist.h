@@ -10,6 +10,9 @@
 MX_BEGIN_DECLS
 // Reports a link that leads out of its page; answers the end of the list.
 mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link);
+// Puts `count` fresh neighbours from `start` on in front of the list, in an order that only the
+// page's key tells; `index` is the first one's.
+void mx_freelist_scatter(mx_page_t* page, mx_block_t* start, size_t count, size_t index);
 MX_END_DECLS
 
 // What a block's link and canary are encoded with. The block's own address takes part, so that
@@ -69,6 +72,12 @@ mx_inline bool mx_block_is_last(const mx_page_t* page, const mx_block_t* block) 
 mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* block) {
   if (mx_likely(mx_block_is_last(page, block))) return;
   mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
+}
+
+// A number that cannot be told without the page's key, for `n`.
+mx_inline uint32_t mx_page_random(const mx_page_t* page, uint64_t n) {
+  const uint64_t x = (page->key ^ n) * 0x9E3779B97F4A7C15u;
+  return (uint32_t)(((x ^ x >> 32) * 0xD6E8FEB86659FD93u) >> 32);
 }
 
 // Takes the first free block; NULL when there is none. Owner only.

@@ -24,8 +24,9 @@
 
 #include "page.h"
 
-// Builds that check the contents and the links of free blocks keep them all.
-#define MX_HOLES (!MX_ENCODE_LINKS && !MX_LIVE_BITS && !MX_DEBUG_FILL && !MX_TRACK)
+// Builds that check the contents, the links or the canaries of free blocks keep them all.
+#define MX_HOLES \
+  (!MX_ENCODE_LINKS && !MX_PADDING && !MX_LIVE_BITS && !MX_DEBUG_FILL && !MX_TRACK)
 
 typedef struct mx_holes_s {
   size_t bytes;  // that were given back

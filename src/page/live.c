@@ -42,25 +42,32 @@ static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   return true;
 }
 
-mx_block_t* mx_page_accept(mx_page_t* page, mx_block_t* list) {
-  mx_block_t* first = NULL;
+bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
   mx_block_t* last = NULL;
   uint32_t count = 0;
-  for (mx_block_t* b = list; b != NULL && count < page->capacity; count++) {
+  mx_block_t* b = list;
+  // A block that two threads entered makes a ring of the list.
+  for (uint32_t steps = 0; b != NULL && steps < page->capacity; steps++) {
     mx_block_t* const next = mx_block_next(page, b);
     const bool was_live = (!MX_LIVE_BITS || end_live(page, b));
     if ((MX_PADDING && !end_gone(page, b)) || !was_live) {
       mx_error(EAGAIN_, "free: double free detected of block %p with size %zu\n", (void*)b,
                page->block_size - MX_PAD);
+      if (last == NULL) list = next;
+      else mx_block_set_next(page, last, next);
     } else {
-      if (last == NULL) first = b;
-      else mx_block_set_next(page, last, b);
       last = b;
+      count++;
     }
     b = next;
   }
-  if (last != NULL) mx_block_set_next(page, last, NULL);
-  return first;
+  if (last == NULL) return false;
+  mx_block_set_next(page, last, page->free);
+  mx_fence_compiler();  // as in mx_page_push
+  page->free = list;
+  mx_fence_compiler();
+  page->used -= count;
+  return true;
 }
 
 bool mx_page_end_delay(mx_page_t* page) {

@@ -15,9 +15,9 @@
 //
 //   free -> live   the owner hands the block out
 //   live -> free   the owner frees it
-//   live -> gone   another thread frees it, by an atomic exchange: of two frees one finds it wrong
-//   gone -> free   the owner collects it; any other state there was a free by the owner in the
-//                  same nanoseconds
+//   live -> gone   another thread frees it
+//   gone -> free   the owner collects it; any other state there was a second free in the same
+//                  nanoseconds, by the owner or by one more thread
 //
 // A huge block has nothing in front; its canary lies at the end of its last OS page, and its state
 // is the slack.

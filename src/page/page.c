@@ -161,40 +161,16 @@ static void link_in_order(mx_page_t* page, size_t first, size_t count) {
   page->free = (mx_block_t*)(void*)start;
 }
 
-// As link_in_order, in one of all orders (Fisher and Yates, from the inside out).
-static void link_shuffled(mx_page_t* page, size_t first, size_t count, uint64_t* random) {
-  uint8_t order[MX_SHUFFLE_WINDOW];
-  for (size_t i = 0; i < count; i++) {
-    const size_t j = (size_t)(((mx_random_step(random) >> 32) * (i + 1)) >> 32);
-    order[i] = order[j];
-    order[j] = (uint8_t)i;
-  }
-  for (size_t i = 0; i < count; i++) {
-    mx_block_t* const block = block_at(page, first + order[i]);
-    mx_block_set_next(page, block, page->free);
-    page->free = block;
-  }
-}
-
-// Neighbours in time stay near each other, which the processor's caches count on.
-static void link_windows(mx_page_t* page, size_t first, size_t count) {
-  uint64_t random = mx_random64();
-  while (count > 0) {
-    const size_t rest = (count - 1) % MX_SHUFFLE_WINDOW + 1;
-    count -= rest;
-    link_shuffled(page, first + count, rest, &random);
-  }
-}
-
 // What checked builds keep in every carved block, free or not; and the canary behind the last one.
 static void dress(mx_page_t* page, size_t first, size_t count) {
   if (MX_TRACK) mx_track_access(block_at(page, first), count * page->block_size);
-  for (size_t i = first; i < first + count; i++) {
-    mx_block_t* const block = block_at(page, i);
-    if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
-    if (MX_PADDING) mx_pad_set(page, block, MX_PAD_FREE);
+  const size_t size = page->block_size;
+  uint8_t* const start = page->start + first * size;
+  uint8_t* const end = start + count * size;
+  for (uint8_t* p = start; MX_DEBUG_FILL && p < end; p += size) {
+    memset(p, MX_FILL_FREED, size - MX_PAD);
   }
-  if (MX_PADDING) mx_pad_set(page, block_at(page, first + count), MX_PAD_FREE);
+  for (uint8_t* p = start; MX_PADDING && p <= end; p += size) mx_pad_set(page, p, MX_PAD_FREE);
 }
 
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
@@ -216,7 +192,7 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   }
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
   if (MX_RANDOM_ORDER) {
-    link_windows(page, first, count);
+    mx_freelist_scatter(page, block_at(page, first), count, first);
   } else if (MX_TRACK) {
     // Backwards: the record's pointer to the first block would make a lost one seem reachable.
     for (size_t i = first; i < first + count; i++) {
@@ -257,8 +233,8 @@ bool mx_page_collect(mx_page_t* page) {
 
 bool mx_page_collect_remote(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
-  if (MX_KNOWS_LIVE && list != NULL) list = mx_page_accept(page, list);
   if (list == NULL) return false;
+  if (MX_KNOWS_LIVE) return mx_page_accept(page, list);
   mx_page_put_back(page, list);
   return true;
 }

@@ -22,9 +22,9 @@ MX_BEGIN_DECLS
 // Of a page whose thread vanished in a fork, in the middle of anything: whether nobody has the
 // block; then all that is noted of it says so.
 bool mx_page_settle_block(mx_page_t* page, const mx_block_t* block);
-// Takes in a list of blocks that other threads freed: the list without those that were freed twice,
-// which it reports. Owner only.
-mx_block_t* mx_page_accept(mx_page_t* page, mx_block_t* list);
+// Puts a list of blocks that other threads freed onto the page's, without those that were freed
+// twice, which it reports; false when none is left. Owner only.
+bool mx_page_accept(mx_page_t* page, mx_block_t* list);
 MX_END_DECLS
 
 #endif

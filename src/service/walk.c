@@ -4,11 +4,13 @@
 // that know it of each block ask that, since there freed blocks wait in other places, too.
 //
 // A first-class heap has a list of its pages. The main heap's are found by the records of the
-// arenas, and its huge blocks outside of the arenas on the sub-process' list.
+// arenas, its huge blocks outside of the arenas on the sub-process' list, and guarded blocks by
+// their own records.
 #include "walk.h"
 
 #include <string.h>
 
+#include "../alloc/guarded.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "../page/state.h"
@@ -102,7 +104,7 @@ static bool visit_page(const mx_page_t* page, const mx_visit_t* visit) {
   area.committed = page->capacity * page->block_size;
   area.used = page->capacity - marks.count;
   area.full_block_size = page->block_size;
-  area.block_size = page->block_size - MX_PAD;
+  area.block_size = page->block_size - (mx_page_is_guarded(page) ? 0 : MX_PAD);
   // Programs of versions 1 and 2 see an int here.
   memcpy(&area.reserved1, &heap->tag, sizeof(heap->tag));
   const mi_heap_t* const handle = (const mi_heap_t*)(const void*)heap;
@@ -121,6 +123,10 @@ static bool visit_main_heap(const mx_heap_t* heap, const mx_visit_t* visit) {
     }
   }
   for (const mx_page_t* page = heap->subproc->os_pages; page != NULL; page = page->next) {
+    if (mx_page_heap(page) == heap && !visit_page(page, visit)) return false;
+  }
+  size_t index = 0;
+  for (const mx_page_t* page; (page = mx_guarded_next(&index)) != NULL;) {
     if (mx_page_heap(page) == heap && !visit_page(page, visit)) return false;
   }
   return true;

@@ -97,8 +97,44 @@ static void test_other_thread(void) {
   set_rate(false, 0);
 }
 
+typedef struct seen {
+  void* const* blocks;
+  size_t count, of_size, bytes;
+} seen_t;
+
+static bool see_block(const mi_heap_t* heap, const mi_heap_area_t* area, void* block, size_t size,
+                      void* arg) {
+  seen_t* const seen = (seen_t*)arg;
+  if (block == NULL) return true;
+  CHECK(heap == mi_heap_main() && size == area->block_size);
+  for (size_t i = 0; i < seen->count; i++) {
+    if (seen->blocks[i] != block) continue;
+    seen->of_size++;
+    seen->bytes += mi_usable_size(block);
+  }
+  return true;
+}
+
+// A visit meets every guarded block that is live, once, and none that is not.
+static void test_visit(void) {
+  static void* blocks[100];
+  set_rate(false, 1);
+  const int64_t before = guarded_so_far();
+  for (size_t i = 0; i < 100; i++) blocks[i] = mi_malloc(2000);
+  CHECK(guarded_so_far() - before > 50);
+  set_rate(false, 0);
+  for (size_t turn = 0; turn < 2; turn++) {
+    seen_t seen = {blocks, 100, 0, 0};
+    CHECK(mi_heap_visit_blocks(mi_heap_main(), true, see_block, &seen));
+    CHECK(seen.of_size == 100 - turn * 50 && seen.bytes >= seen.of_size * 2000);
+    for (size_t i = 0; i < 100 && turn == 0; i += 2) mi_free(blocks[i]);
+  }
+  for (size_t i = 1; i < 100; i += 2) mi_free(blocks[i]);
+}
+
 int main(void) {
   mi_option_set(mi_option_show_errors, 0);
+  test_visit();
   test_setters(false);
   test_setters(true);
   test_other_thread();

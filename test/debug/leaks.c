@@ -93,6 +93,14 @@ int main(int argc, char** argv) {
   check_sizes();
   EXPECT_SAID("  80 bytes in 2 blocks of size 40\n");
   EXPECT(count_of("#0") == 0);
+  // Guarded blocks are blocks like all others.
+  setenv("MIMALLOC_GUARDED_SAMPLE_RATE", "1", 1);
+  run(call_self, 1);
+  check_sizes();
+  EXPECT_SAID("  80 bytes in 2 blocks of size 40\n");
+  run(call_self, 2);
+  EXPECT(count_of(" allocate_for_nobody+") >= 3);
+  unsetenv("MIMALLOC_GUARDED_SAMPLE_RATE");
   run(call_self, 2);
   if (IS_DYNAMIC) {
     check_sizes();

@@ -42,7 +42,6 @@ typedef struct block {
   size_t align;   // of p + offset
   size_t offset;
   int heap;       // in heaps[], or -1 for the main heap
-  bool guarded;   // it may be, and visits do not see guarded blocks
   unsigned char mark;
 } block_t;
 
@@ -123,8 +122,7 @@ static void enter(block_t* b, void* p, size_t size, size_t align, size_t offset,
   if (size > 0) REQUIRE(mi_is_in_heap_region(p));
   if (zero) check_zero((unsigned char*)p, 0, size);
   if (traces) fprintf(stderr, "  %p size %zu align %zu heap %d\n", p, size, align, heap);
-  const bool guarded = (mi_option_get(mi_option_guarded_sample_rate) > 0);
-  *b = (block_t){(unsigned char*)p, size, align, offset, heap, guarded, next_mark += 7};
+  *b = (block_t){(unsigned char*)p, size, align, offset, heap, next_mark += 7};
   fill(b);
   live += size;
 }
@@ -342,8 +340,7 @@ static bool visit(const mi_heap_t* heap, const mi_heap_area_t* area, void* block
   return false;
 }
 
-// Every live block of a heap, and no other, is seen. Blocks of no bytes may lie in no heap, nor do
-// sampled guarded ones.
+// Every live block of a heap, and no other, is seen. Blocks of no bytes may lie in no heap.
 static void call_visit(int heap) {
   if (heap >= 0 && heaps[heap] == NULL) return;
   visit_t v = {0, heap};
@@ -353,7 +350,7 @@ static void call_visit(int heap) {
     if (blocks[k].p == NULL || blocks[k].heap != heap) continue;
     if (traces) fprintf(stderr, "block %d: %p %zu\n", k, (void*)blocks[k].p, blocks[k].size);
     most++;
-    if (blocks[k].size > 0 && !blocks[k].guarded) least++;
+    if (blocks[k].size > 0) least++;
   }
   REQUIRE(v.count >= least && v.count <= most);
 }
