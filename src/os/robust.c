@@ -213,7 +213,11 @@ void mx_robust_look(void) {
   }
 }
 
-void mx_robust_setup(mx_bury_fn* fn) { mx_store_release(&bury, fn); }
+// At the start: the first call of all may be made by a child of vfork.
+void mx_robust_setup(mx_bury_fn* fn) {
+  mx_store_relaxed(&process, process_id());
+  mx_store_release(&bury, fn);
+}
 
 void mx_robust_after_fork(bool is_alone) {
   mx_store_relaxed(&process, process_id());
