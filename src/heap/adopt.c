@@ -10,6 +10,8 @@
 //
 // A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
 // the heap to be right looks again under its lock; for the others either value will do.
+#include "../base/facts.h"
+#include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/track.h"
 #include "../page/holes.h"
@@ -18,6 +20,8 @@
 
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
+// Bytes behind what was carved of a page that are worth a call of the OS.
+#define SHED_LEAST (16 * MX_KIB)
 
 // ---- making and releasing ----------------------------------------------------------------------
 
@@ -92,6 +96,21 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   }
   mx_heap_link_page(heap, page);
   return page;
+}
+
+void mx_page_shed(const mx_page_t* page) {
+  mx_arena_t* const arena = page->arena;
+  if (arena->is_pinned || arena->commit_fn != NULL) return;
+  if (mx_option(purge_delay) < 0 || mx_option(purge_holes) == 0) return;
+  uint8_t* const end = page->start - (uintptr_t)page->start % MX_SLICE_SIZE + mx_page_size(page);
+  uint8_t* const carved = page->start + page->capacity * page->block_size;
+  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
+  if (start >= end) return;
+  const size_t size = (size_t)(end - start);
+  const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
+                                       size / mx_facts.os_page);
+  if (present * mx_facts.os_page < SHED_LEAST) return;
+  if (mx_vmem_discard(start, size)) mx_arena_untouch(arena, start, size);
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {

@@ -67,6 +67,9 @@ struct mx_theap_s {
   mx_theap_t* next_late;                 // under the lock of the records
   bool is_late;                          // made after its thread was said to have ended
   bool is_pooled;                        // a thread that shall not take over what others leave
+  // Of each theap again: bins whose current page was made of used memory, those where a round found
+  // it half carved at most, and those where pages are carved further than that.
+  uint64_t slack[MX_BIN_WORDS], slack_seen[MX_BIN_WORDS], dense[MX_BIN_WORDS];
 };
 
 struct mx_heap_s {
@@ -271,6 +274,8 @@ void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 // Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
 // busy need not have room to grow if it gets memory that was used before.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
+// Gives back used memory behind what was carved of a page that this thread owns.
+void mx_page_shed(const mx_page_t* page);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
 // To be called by who claimed an abandoned page: takes it off the list of such pages.

@@ -33,7 +33,7 @@ mx_subproc_t mx_subproc_main;
   {                                                                                             \
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, {NULL}, {NULL}, {0}, {0}, {NULL}, {0}, 0, 0, 0, 0, {0}, \
         0, false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, 0, NULL,       \
-        NULL, NULL, false, false                                                              \
+        NULL, NULL, false, false, {0}, {0}, {0}                                               \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;

@@ -124,6 +124,13 @@ def test_sizes_in_a_loop():
            f"{25 * 40 * 256} OS pages")
 
 
+def test_few_blocks_of_many_sizes():
+    r = run("slack", 10)
+    most = run("slack", 10, purge_holes=0)
+    saved = (most["after"] - r["after"]) / 1024
+    expect(saved >= 1, f"{saved:.1f} MiB less kept behind few blocks of 64 sizes")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

@@ -11,6 +11,7 @@
 //   patterns grow MIB                     one block grows to MIB by 1 MiB steps
 //   patterns committed                    statistics against /proc/self/smaps
 //   patterns sizes ROUNDS MIB             sizes that take turns, each leaving some blocks behind
+//   patterns slack COUNT                  COUNT blocks of each of many sizes, in memory used before
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
 #define _GNU_SOURCE
@@ -276,6 +277,36 @@ static int run_committed(void) {
   return 0;
 }
 
+// ---- many sizes, few blocks --------------------------------------------------------------------
+
+// As much as 64 pages of 64 KiB are used and given back, then become pages for 64 sizes.
+static int run_slack(size_t count) {
+  static unsigned char* used[8192];
+  static unsigned char* blocks[64][64];
+  if (count > 64) return 2;
+  for (size_t i = 0; i < 8192; i++) used[i] = make(512);
+  for (size_t i = 0; i < 8192; i++) free(used[i]);
+  const long before = resident_kib();
+  for (size_t k = 0; k < 64; k++) {
+    for (size_t i = 0; i < count; i++) blocks[k][i] = make(16 * (k + 1));
+  }
+  // Blocks of one more size come and go, some 2 MiB of them at a time.
+  for (int round = 0; round < 40; round++) {
+    for (size_t i = 0; i < 1024; i++) used[i] = make(2048);
+    for (size_t i = 0; i < 1024; i++) free(used[i]);
+  }
+  printf("before=%ld\nafter=%ld\n", before, resident_kib());
+  for (size_t k = 0; k < 64; k++) {
+    for (size_t i = 0; i < count; i++) {
+      for (size_t n = 0; n < 16 * (k + 1); n++) {
+        if (blocks[k][i][n] != 0x5A) return 1;
+      }
+      free(blocks[k][i]);
+    }
+  }
+  return 0;
+}
+
 // ---- sizes -------------------------------------------------------------------------------------
 
 #define SIZES 5
@@ -383,6 +414,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "huge") == 0) return run_huge((int)n[0], (size_t)n[1]);
   if (strcmp(what, "grow") == 0) return run_grow((size_t)n[0]);
   if (strcmp(what, "committed") == 0) return run_committed();
+  if (strcmp(what, "slack") == 0) return run_slack((size_t)n[0]);
   if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
