@@ -125,8 +125,9 @@ int main(int argc, char** argv) {
   pthread_t ids[64], maker;
   pthread_create(&maker, NULL, &make_holes, NULL);
   const time_t end = time(NULL) + seconds;
-  // Generations of threads, so that pages outlive their owners.
-  while (time(NULL) < end) {
+  // Generations of threads, so that pages outlive their owners. A busy machine may let the maker of
+  // holes wait for longer than that.
+  while (time(NULL) < end || (atomic_load(&holes_bytes) == 0 && time(NULL) < end + 30)) {
     for (size_t i = 0; i < threads; i++) {
       pthread_create(&ids[i], NULL, &work, (void*)(uintptr_t)(i + seed));
     }
