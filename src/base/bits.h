@@ -23,7 +23,7 @@ mx_inline size_t mx_max(size_t a, size_t b) { return a > b ? a : b; }
 
 #if defined(__GNUC__) || defined(__clang__)
 // Index of the highest set bit; x must not be 0.
-mx_inline unsigned mx_bit_high(size_t x) {
+mx_inline unsigned mx_bit_high(uint64_t x) {
   return (unsigned)(8 * sizeof(unsigned long long) - 1) - (unsigned)__builtin_clzll(x);
 }
 // Index of the lowest set bit; x must not be 0.
@@ -38,7 +38,7 @@ mx_inline unsigned mx_bit_low(uint64_t x) {
   while ((x & 1) == 0) { x >>= 1; n++; }
   return n;
 }
-mx_inline unsigned mx_bit_high(size_t x) {
+mx_inline unsigned mx_bit_high(uint64_t x) {
   unsigned n = 0;
   while (x >>= 1) n++;
   return n;
