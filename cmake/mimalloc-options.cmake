@@ -237,8 +237,8 @@ else()
   elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Haiku" AND NOT WIN32)
     list(APPEND mi_cflags -ftls-model=initial-exec)
   endif()
-  # What a new-handler throws passes through functions of C, which 32-bit ARM says nothing of else.
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
+  # What a new-handler throws passes through functions of C, which some processors say nothing of else.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(arm|riscv)")
     list(APPEND mi_cflags -funwind-tables)
   endif()
   if(MI_SEE_ASM)

@@ -33,7 +33,7 @@ static void test_map(void) {
   EXPECT(mx_os_commit(q, SIZE) && is_filled(q, SIZE, 0));
   memset(q, 2, SIZE);
   EXPECT(is_filled(p, SIZE, 1));
-  // What nobody can have.   // No system has so much; an emulator of 32 bits may have nearly all.
+  // What nobody can have. An emulator of 32 bits may have nearly all.
   EXPECT(mx_os_map(NULL, SIZE_MAX / 64 * 63 - SIZE + 1, false) == NULL);
   mx_os_unmap(p, SIZE);
   mx_os_unmap(q, SIZE);
