@@ -175,11 +175,17 @@ def tests_of(folder, selection):
     return re.findall(r"Test +#\d+: (\S+)", listing)
 
 
-def cmake_row(name, row, options):
+def fresh_folder(name):
+    """Where a row builds, and its log, which begins anew."""
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "platform.log"
     log.unlink(missing_ok=True)
+    return folder, log
+
+
+def cmake_row(name, row, options):
+    folder, log = fresh_folder(name)
     configure = ["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                  "-DMI_TEST_REAL=no", "-DMI_TEST_FOLDERS=override|windows|stress(/api)?",
                  *row.get("args", [])]
@@ -229,10 +235,7 @@ def cmake_row(name, row, options):
 # ---- WebAssembly ------------------------------------------------------------------------------
 
 def wasm_row(name, row, options):
-    folder = OUT / name
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "platform.log"
-    log.unlink(missing_ok=True)
+    folder, log = fresh_folder(name)
     if row["wasm"] == "wasi":
         compiler = [*zig(), "cc", "-target", "wasm32-wasi", "-fno-sanitize=undefined"]
         suffix = "wasm"
@@ -272,10 +275,7 @@ def wasm_row(name, row, options):
 # ---- what can only be compiled ----------------------------------------------------------------
 
 def compiled_row(name, row, options):
-    folder = OUT / name
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "platform.log"
-    log.unlink(missing_ok=True)
+    folder, log = fresh_folder(name)
     flags = ["-DMI_MALLOC_OVERRIDE=1", "-DMI_OSX_ZONE=1", "-DMI_OSX_INTERPOSE=1", "-DMI_SHARED_LIB",
              "-DMI_SHARED_LIB_EXPORT", "-Werror"]
     libraries = []

@@ -54,6 +54,11 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
   return gone;
 }
 
+size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
+  if (!mx_vmem_discard(start, size)) return 0;
+  return mx_arena_untouch(arena, start, size) << bit_shift();
+}
+
 // ---- making ------------------------------------------------------------------------------------
 
 static size_t meta_bytes(size_t slices) {

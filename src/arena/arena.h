@@ -126,6 +126,8 @@ size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size);
 bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size);
 // The opposite, after the OS took the contents of a range of whole OS pages.
 size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
+// Drops the contents of whole OS pages that stay in use: how many bytes were present.
+size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size);
 // The number of a present bit, and how many bits a slice has.
 size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p);
 size_t mx_arena_bits_per_slice(void);

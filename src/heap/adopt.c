@@ -110,7 +110,7 @@ void mx_page_shed(const mx_page_t* page) {
   const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
                                        size / mx_facts.os_page);
   if (present * mx_facts.os_page < SHED_LEAST) return;
-  if (mx_vmem_discard(start, size)) mx_arena_untouch(arena, start, size);
+  mx_arena_discard(arena, start, size);
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {

@@ -304,15 +304,13 @@ static void release_idle(mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     mx_page_t* const page = theap->current[bin];
     if (page == &mx_page_none) continue;
-    uint64_t* const word = &theap->idle[bin / 64];
-    const uint64_t bit = (uint64_t)1 << (bin % 64);
     if (page->used > 1) {
-      *word &= ~bit;
-      if (mx_unlikely((theap->slack[bin / 64] & bit) != 0)) look_for_slack(theap, page);
-    } else if ((*word & bit) == 0) {
-      *word |= bit;
+      clear_bit(theap->idle, bin);
+      if (mx_unlikely(has_bit(theap->slack, bin))) look_for_slack(theap, page);
+    } else if (!has_bit(theap->idle, bin)) {
+      set_bit(theap->idle, bin);
     } else {
-      *word &= ~bit;
+      clear_bit(theap->idle, bin);
       theap->current[bin] = &mx_page_none;
       page->used = 0;
       mx_page_release(page);

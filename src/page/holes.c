@@ -162,11 +162,6 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
 
 // ---- making ------------------------------------------------------------------------------------
 
-static size_t discard(mx_page_t* page, uint8_t* start, size_t size) {
-  if (!mx_vmem_discard(start, size)) return 0;
-  return mx_arena_untouch(page->arena, start, size) * mx_facts.os_page;
-}
-
 // What is not present already is skipped: runs begin and end with OS pages that are.
 static size_t discard_needless(const view_t* view) {
   mx_page_t* const page = view->page;
@@ -177,11 +172,11 @@ static size_t discard_needless(const view_t* view) {
     const bool goes = is_present(page, p, mx_facts.os_page) && is_needless(view, p);
     if (goes && run == NULL) run = p;
     if (!goes && run != NULL) {
-      bytes += discard(page, run, (size_t)(p - run));
+      bytes += mx_arena_discard(page->arena, run, (size_t)(p - run));
       run = NULL;
     }
   }
-  if (run != NULL) bytes += discard(page, run, (size_t)(end - run));
+  if (run != NULL) bytes += mx_arena_discard(page->arena, run, (size_t)(end - run));
   return bytes;
 }
 

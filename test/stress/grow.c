@@ -70,18 +70,10 @@ static void* body(void* arg) {
 
 int main(int argc, char** argv) {
   stress_args(argc, argv);
-  pthread_t threads[16];
-  const int n = stress_threads < 16 ? stress_threads : 16;
-  uintptr_t number = 0;
-  for (int i = 0; i < n; i++) threads[i] = start(body, (void*)++number);
-  for (int i = 0; !stress_is_over(); i = (i + 1) % n) {
-    pthread_join(threads[i], NULL);
-    threads[i] = start(body, (void*)++number);
-  }
-  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+  const size_t number = relay(body, 16);
   for (size_t i = 0; i < PLACES; i++) block_free(atomic_load(&places[i]));
   const size_t most = resident();
-  printf("%zu rounds by %zu threads, %zu forks, resident %zu KiB\n", (size_t)rounds, (size_t)number,
+  printf("%zu rounds by %zu threads, %zu forks, resident %zu KiB\n", (size_t)rounds, number,
          (size_t)forks, most / 1024);
   return rounds == 0;
 }

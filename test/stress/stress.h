@@ -191,4 +191,21 @@ __attribute__((unused)) static pthread_t start(void* (*body)(void*), void* arg) 
 }
 #endif
 
+// Keeps `most` threads going, or as many as were asked for, until the time is over: a new one comes
+// in the place of each that ends, with a number of its own from 1 on. The number of all.
+#define RELAY_MAX 64
+__attribute__((unused)) static size_t relay(void* (*body)(void*), int most) {
+  pthread_t threads[RELAY_MAX];
+  check(most <= RELAY_MAX);
+  const int n = stress_threads < most ? stress_threads : most;
+  uintptr_t number = 0;
+  for (int i = 0; i < n; i++) threads[i] = start(body, (void*)++number);
+  for (int i = 0; !stress_is_over(); i = (i + 1) % n) {
+    pthread_join(threads[i], NULL);
+    threads[i] = start(body, (void*)++number);
+  }
+  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+  return (size_t)number;
+}
+
 #endif

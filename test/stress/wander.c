@@ -38,16 +38,8 @@ static void* body(void* arg) {
 
 int main(int argc, char** argv) {
   stress_args(argc, argv);
-  pthread_t threads[64];
-  const int n = stress_threads < 64 ? stress_threads : 64;
-  uintptr_t number = 0;
-  for (int i = 0; i < n; i++) threads[i] = start(body, (void*)++number);
-  for (int i = 0; !stress_is_over(); i = (i + 1) % n) {
-    pthread_join(threads[i], NULL);
-    threads[i] = start(body, (void*)++number);
-  }
-  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+  const size_t number = relay(body, 64);
   for (size_t i = 0; i < PLACES; i++) block_free(atomic_load(&places[i]));
-  printf("%zu exchanges by %zu threads\n", (size_t)exchanged, (size_t)number);
+  printf("%zu exchanges by %zu threads\n", (size_t)exchanged, number);
   return 0;
 }
