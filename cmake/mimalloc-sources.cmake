@@ -6,8 +6,10 @@ set(mi_source_names
   base/fmt.c
   base/sizeclass.c
   os/cxx.c
+  os/libc.c
   os/linux.c
   os/linux_nolibc.c
+  os/missing.c
   os/posix.c
   os/robust.c
   os/unix_fault.c

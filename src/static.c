@@ -16,8 +16,10 @@
 #include "base/sizeclass.c"
 
 #include "os/cxx.c"
+#include "os/libc.c"
 #include "os/linux.c"
 #include "os/linux_nolibc.c"
+#include "os/missing.c"
 #include "os/posix.c"
 #include "os/robust.c"
 #include "os/unix_fault.c"

@@ -6,21 +6,18 @@
 #define _GNU_SOURCE
 #endif
 #include "os.h"
+#include "system.h"
 
-#if defined(__linux__) && !defined(MI_OS_POSIX)
+#if MX_SYSTEM == MX_LINUX
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#if !defined(MI_NO_LIBC)
-#include <errno.h>
-#include <stdlib.h>
+#if MX_HAS_LIBC
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #endif
 
 #include "../base/atomic.h"
+#include "linux.h"
 #include "linux_syscall.h"
 #include "thread.h"
 #include "track.h"
@@ -44,37 +41,19 @@
 #endif
 #define MX_MPOL_PREFERRED 1
 
-size_t mx_os_page_size(void);
-
-#if !defined(MI_NO_LIBC)
-MX_BEGIN_DECLS
-extern char** environ;
-MX_END_DECLS
-
 #if defined(MI_OS_PAGE_SIZE)
-size_t mx_os_page_size(void) { return MI_OS_PAGE_SIZE; }
-#else
-size_t mx_os_page_size(void) {
+size_t mx_linux_page_size(void) { return MI_OS_PAGE_SIZE; }
+#elif MX_HAS_LIBC
+size_t mx_linux_page_size(void) {
   const unsigned long page = getauxval(AT_PAGESZ);
   return page == 0 ? 4096 : (size_t)page;
 }
 #endif
-#endif
 
 void mx_os_init(void) {
-  mx_facts.os_page = mx_os_page_size();
+  mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
-#if MX_64BIT
-  // 47 bits of user addresses unless a program asks for more with a hint, which we never do;
-  // arm64 has 48 or (small kernels) 39, which a larger map covers as well.
-#if defined(__aarch64__) || defined(__powerpc64__) || defined(__s390x__)
-  mx_facts.va_bits = 48;
-#else
-  mx_facts.va_bits = 47;
-#endif
-#else
-  mx_facts.va_bits = 32;
-#endif
+  mx_facts.va_bits = MX_UNIX_VA_BITS;
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
 }
@@ -261,34 +240,15 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   return total;
 }
 
-#if !defined(MI_NO_LIBC)
-void mx_os_process_info(mx_process_info_t* info) {
-  struct rusage usage;
-  memset(&usage, 0, sizeof(usage));
-  const int saved = errno;
-  getrusage(RUSAGE_SELF, &usage);
-  errno = saved;
-  info->user_msecs =
-      (uint64_t)usage.ru_utime.tv_sec * 1000 + (uint64_t)usage.ru_utime.tv_usec / 1000;
-  info->system_msecs =
-      (uint64_t)usage.ru_stime.tv_sec * 1000 + (uint64_t)usage.ru_stime.tv_usec / 1000;
-  info->peak_rss = (size_t)usage.ru_maxrss * 1024;
-  info->page_faults = (size_t)usage.ru_majflt;
-  info->current_rss = 0;
+size_t mx_linux_resident(void) {
   char text[128];
-  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) > 0) {
-    const char* second = strchr(text, ' ');
-    if (second != NULL) info->current_rss = strtoul(second, NULL, 10) * mx_facts.os_page;
-  }
-  if (info->peak_rss < info->current_rss) info->peak_rss = info->current_rss;
+  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) <= 0) return 0;
+  const char* s = text;  // two numbers: OS pages of addresses, and of memory present
+  while (*s != 0 && *s != ' ') s++;
+  size_t pages = 0;
+  for (s += (*s == ' '); *s >= '0' && *s <= '9'; s++) pages = pages * 10 + (size_t)(*s - '0');
+  return pages * mx_facts.os_page;
 }
-
-uint64_t mx_os_clock_msecs(void) {
-  struct timespec t;
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &t) != 0) return 0;
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-#endif
 
 unsigned mx_os_numa_count(void) {
   char text[256];
@@ -319,10 +279,6 @@ bool mx_os_random(void* buf, size_t size) {
   return false;
 #endif
 }
-
-#if !defined(MI_NO_LIBC)
-char** mx_os_environ(void) { return environ; }
-#endif
 
 void mx_os_write_stderr(const char* text, size_t length) {
   while (length > 0) {

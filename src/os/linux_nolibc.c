@@ -17,6 +17,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "environ.h"
+#include "linux.h"
 #include "linux_syscall.h"
 #include "os.h"
 #include "thread.h"
@@ -29,8 +31,6 @@ extern const mx_libc_t mx_libc __attribute__((weak));
 mx_thread_local int mx_nolibc_errno;
 mx_thread_local uintptr_t mx_thread_number = MX_THREAD_UNNUMBERED;
 
-size_t mx_os_page_size(void);
-
 uintptr_t mx_thread_take_number(void) {
   static mx_atomic(uintptr_t) last = MX_THREAD_UNNUMBERED;
   mx_thread_number = mx_add_relaxed(&last, 8) + 8;
@@ -40,7 +40,7 @@ uintptr_t mx_thread_take_number(void) {
 // ---- process and machine -----------------------------------------------------------------------
 
 // An address that is no multiple of the page size is refused, even for an empty range.
-size_t mx_os_page_size(void) {
+size_t mx_linux_page_size(void) {
   for (size_t size = 4096; size < 65536; size *= 4) {
     if (mx_syscall3(SYS_madvise, size, 0, 0 /* MADV_NORMAL */) == 0) return size;
   }
@@ -61,18 +61,9 @@ void mx_os_process_info(mx_process_info_t* info) {
   mx_syscall2(SYS_getrusage, 0, &usage);
   info->user_msecs = to_msecs(usage.user);
   info->system_msecs = to_msecs(usage.system);
-  info->peak_rss = (size_t)usage.max_rss * 1024;
+  info->current_rss = mx_linux_resident();
+  info->peak_rss = mx_max((size_t)usage.max_rss * 1024, info->current_rss);
   info->page_faults = (size_t)usage.major_faults;
-  info->current_rss = 0;
-  char text[128];
-  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) > 0) {
-    const char* s = text;
-    while (*s != 0 && *s != ' ') s++;
-    size_t pages = 0;
-    for (s += (*s == ' '); *s >= '0' && *s <= '9'; s++) pages = pages * 10 + (size_t)(*s - '0');
-    info->current_rss = pages * mx_facts.os_page;
-  }
-  if (info->peak_rss < info->current_rss) info->peak_rss = info->current_rss;
 }
 
 uint64_t mx_os_clock_msecs(void) {
@@ -81,31 +72,22 @@ uint64_t mx_os_clock_msecs(void) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static bool is_option(const char* entry) {
-  static const char prefix[] = "mimalloc_";
-  for (size_t i = 0; i < sizeof(prefix) - 1; i++) {
-    if ((entry[i] | (prefix[i] == '_' ? 0 : 0x20)) != prefix[i]) return false;
-  }
-  return true;
-}
-
 #define ENVIRON_SIZE ((size_t)2 * MX_MIB)  // no environment is larger
-#define ENVIRON_ENTRIES 64
 
 // Only what begins like an option of this library.
 char** mx_os_environ(void) {
-  static char* entries[ENVIRON_ENTRIES + 1];
+  static mx_environ_t kept;
+  kept.count = 0;
   char* const text = (char*)mx_os_map(NULL, ENVIRON_SIZE, true);
   if (text == NULL) return NULL;
   const long length = mx_os_read_file("/proc/self/environ", text, ENVIRON_SIZE);
-  size_t count = 0;
   for (long at = 0; at < length; at++) {
-    if (count < ENVIRON_ENTRIES && is_option(text + at)) entries[count++] = text + at;
+    mx_environ_keep(&kept, text + at);
     while (text[at] != 0) at++;
   }
-  entries[count] = NULL;
-  if (count == 0) mx_os_unmap(text, ENVIRON_SIZE);
-  return entries;
+  kept.entries[kept.count] = NULL;
+  if (kept.count == 0) mx_os_unmap(text, ENVIRON_SIZE);
+  return kept.entries;
 }
 
 void mx_os_abort(void) {
@@ -115,33 +97,6 @@ void mx_os_abort(void) {
 }
 
 void mx_os_set_errno(int code) { errno = code; }
-
-// A thread needs thread-local storage, which only a libc, or the program itself, can lay out.
-bool mx_os_thread_start(void (*run)(void)) {
-  (void)run;
-  return false;
-}
-
-// ---- faults and stacks -------------------------------------------------------------------------
-
-// Signals are the program's own here, and nobody can walk its stack or name its code.
-void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-
-int mx_os_backtrace(void** frames, int most) {
-  (void)frames;
-  (void)most;
-  return 0;
-}
-
-bool mx_os_is_own_code(const void* address) {
-  (void)address;
-  return false;
-}
-
-void mx_os_describe_code(const void* address, char* text, size_t size) {
-  (void)address;
-  if (size > 0) text[0] = 0;
-}
 
 // ---- fork --------------------------------------------------------------------------------------
 

@@ -32,14 +32,7 @@ void* mx_os_map_aligned(size_t size, size_t align, bool commit);
 void mx_os_unmap(void* p, size_t size);
 // Has the uncommitted parts of a range read as zero also where mapping it does not promise that.
 // For ranges that stay.
-#if defined(_WIN32)
 void mx_os_reads_as_zero(void* p, size_t size);
-#else
-mx_inline void mx_os_reads_as_zero(void* p, size_t size) {
-  (void)p;
-  (void)size;
-}
-#endif
 
 // ---- contents ----------------------------------------------------------------------------------
 // Makes uncommitted memory usable. Its contents are zero unless it was only reset before.

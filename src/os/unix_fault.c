@@ -5,8 +5,9 @@
 #define _GNU_SOURCE
 #endif
 #include "os.h"
+#include "system.h"
 
-#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
+#if MX_UNIX
 
 #include <dlfcn.h>
 #include <errno.h>

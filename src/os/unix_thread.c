@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Owns what Linux and the other Unix systems have in common: threads and their ends, the end of the
-// process, errno.
+// Owns threads and their ends on Linux and the other Unix systems.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "os.h"
+#include "system.h"
 
-#if !defined(_WIN32) && !defined(__wasm__) && !defined(MI_NO_LIBC)
+#if MX_UNIX
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #if defined(__linux__)
 #include <sys/prctl.h>
 #endif
@@ -21,10 +20,6 @@
 #if defined(MX_THREAD_ANCHOR)
 mx_thread_local MX_THREAD_ANCHOR mx_thread_anchor;
 #endif
-
-void mx_os_abort(void) { abort(); }
-
-void mx_os_set_errno(int code) { errno = code; }
 
 // ---- the background thread ---------------------------------------------------------------------
 

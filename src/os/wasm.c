@@ -5,20 +5,15 @@
 // There is nothing to drop contents with, and no protection: purging does nothing, and guards are
 // refused. Without threads (the default of both) nobody waits.
 #include "os.h"
+#include "system.h"
 
-#if defined(__wasm__)
+#if MX_SYSTEM == MX_WASM
 
 #include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__wasm_atomics__)
 #include <pthread.h>
-#endif
-#if defined(__wasi__)
-#include <wasi/libc-environ.h>
 #endif
 
 #include "../base/lock.h"
@@ -121,14 +116,6 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   return mx_os_map_aligned(size, WASM_PAGE, commit);
 }
 
-void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
-  (void)hint;
-  (void)size;
-  (void)page_size;
-  (void)numa_node;
-  return NULL;
-}
-
 void mx_os_unmap(void* p, size_t size) {
   mx_lock_acquire(&lock);
   add_range((uintptr_t)p, (uintptr_t)p + mx_align_up(size, WASM_PAGE));
@@ -137,49 +124,9 @@ void mx_os_unmap(void* p, size_t size) {
 
 // ---- contents ----------------------------------------------------------------------------------
 
-// The answer to what cannot be done here.
-static bool lacks(const void* p, size_t size) {
-  (void)p;
-  (void)size;
-  return false;
-}
-
 bool mx_os_commit(void* p, size_t size) {
-  lacks(p, size);
+  (void)p, (void)size;
   return true;
-}
-
-bool mx_os_decommit(void* p, size_t size) { return lacks(p, size); }
-
-bool mx_os_purge(void* p, size_t size) { return lacks(p, size); }
-
-bool mx_os_reset(void* p, size_t size) { return lacks(p, size); }
-
-bool mx_os_populate(void* p, size_t size) { return lacks(p, size); }
-
-bool mx_os_move(void* from, void* to, size_t size) {
-  (void)to;
-  return lacks(from, size);
-}
-
-bool mx_os_guard(void* p, size_t size, bool install) {
-  (void)install;
-  return lacks(p, size);
-}
-
-bool mx_os_protect(void* p, size_t size, bool accessible) {
-  (void)accessible;
-  return lacks(p, size);
-}
-
-void mx_os_advise_large(void* p, size_t size, bool want) {
-  (void)want;
-  lacks(p, size);
-}
-
-void mx_os_advise_numa(void* p, size_t size, int node) {
-  (void)node;
-  lacks(p, size);
 }
 
 bool mx_os_overcommits(void) { return true; }
@@ -189,79 +136,6 @@ bool mx_os_overcommits(void) { return true; }
 void mx_os_process_info(mx_process_info_t* info) {
   memset(info, 0, sizeof(*info));
   info->current_rss = info->peak_rss = (size_t)__builtin_wasm_memory_size(0) * WASM_PAGE;
-}
-
-uint64_t mx_os_clock_msecs(void) {
-  struct timespec t;
-  if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) return 0;
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-unsigned mx_os_numa_count(void) { return 1; }
-
-unsigned mx_os_numa_node(void) { return 0; }
-
-bool mx_os_random(void* buf, size_t size) {
-  // At most 256 bytes a call.
-  const int saved = errno;
-  bool done = true;
-  for (size_t at = 0; at < size && done; at += 256) {
-    done = (getentropy((uint8_t*)buf + at, mx_min(size - at, 256)) == 0);
-  }
-  errno = saved;
-  return done;
-}
-
-#if defined(__wasi__)
-char** mx_os_environ(void) { return __wasilibc_get_environ(); }
-#else
-extern char** environ;
-char** mx_os_environ(void) { return environ; }
-#endif
-
-// What is read elsewhere tells of kernels and processes.
-long mx_os_read_file(const char* path, char* buf, size_t size) {
-  (void)path;
-  (void)buf;
-  (void)size;
-  return -1;
-}
-
-void mx_os_write_stderr(const char* text, size_t length) {
-  const int saved = errno;
-  while (length > 0) {
-    const ssize_t n = write(2, text, length);
-    if (n <= 0) break;
-    text += n;
-    length -= (size_t)n;
-  }
-  errno = saved;
-}
-
-void mx_os_yield(void) { sched_yield(); }
-
-void mx_os_abort(void) { abort(); }
-
-void mx_os_set_errno(int code) { errno = code; }
-
-// ---- faults and call stacks --------------------------------------------------------------------
-
-void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-
-int mx_os_backtrace(void** frames, int most) {
-  (void)frames;
-  (void)most;
-  return 0;
-}
-
-bool mx_os_is_own_code(const void* address) {
-  (void)address;
-  return false;
-}
-
-void mx_os_describe_code(const void* address, char* buf, size_t size) {
-  (void)address;
-  if (size > 0) buf[0] = 0;
 }
 
 // ---- threads -----------------------------------------------------------------------------------
@@ -274,19 +148,6 @@ bool mx_os_barrier_all(void) {
   return true;
 #endif
 }
-
-bool mx_os_thread_start(void (*run)(void)) {
-  (void)run;
-  return false;
-}
-
-void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
-  (void)word;
-  (void)value;
-  (void)msecs;
-}
-
-void mx_os_wake(mx_atomic(uint32_t)* word) { (void)word; }
 
 #if defined(__wasm_atomics__)
 static pthread_key_t exit_key;

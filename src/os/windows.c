@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "../base/options.h"
+#include "environ.h"
 #include "windows_api.h"
 
 #define OOM_TRIES 10
@@ -192,19 +193,6 @@ bool mx_os_reset(void* p, size_t size) {
   return VirtualAlloc(p, size, MEM_RESET, PAGE_READWRITE) != NULL;
 }
 
-bool mx_os_populate(void* p, size_t size) {
-  (void)p;
-  (void)size;
-  return false;
-}
-
-bool mx_os_move(void* from, void* to, size_t size) {
-  (void)from;
-  (void)to;
-  (void)size;
-  return false;
-}
-
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   DWORD before;
   return VirtualProtect(p, size, accessible ? PAGE_READWRITE : PAGE_NOACCESS, &before) != 0;
@@ -212,19 +200,6 @@ bool mx_os_protect(void* p, size_t size, bool accessible) {
 
 // Guards stay committed, so that taking them away cannot fail.
 bool mx_os_guard(void* p, size_t size, bool install) { return mx_os_protect(p, size, !install); }
-
-void mx_os_advise_large(void* p, size_t size, bool want) {
-  (void)p;
-  (void)size;
-  (void)want;
-}
-
-// The node is chosen when memory is committed, which happens elsewhere: see mx_os_map_large.
-void mx_os_advise_numa(void* p, size_t size, int node) {
-  (void)p;
-  (void)size;
-  (void)node;
-}
 
 // ---- process and machine -----------------------------------------------------------------------
 
@@ -264,38 +239,20 @@ unsigned mx_os_numa_node(void) {
 
 bool mx_os_random(void* buf, size_t size) { return RtlGenRandom(buf, (ULONG)size) != 0; }
 
-static bool is_option(const char* entry) {
-  static const char prefix[] = "mimalloc_";
-  for (size_t i = 0; i < sizeof(prefix) - 1; i++) {
-    if ((entry[i] | (prefix[i] == '_' ? 0 : 0x20)) != prefix[i]) return false;
-  }
-  return true;
-}
-
-#define ENVIRON_ENTRIES 64
-
 // Only what begins like an option of this library. The C run-time has an environment of its own,
 // which is not there yet when the first block is asked for.
 char** mx_os_environ(void) {
-  static char* entries[ENVIRON_ENTRIES + 1];
-  size_t count = 0;
-  char* const block = GetEnvironmentStringsA();  // kept: entries point into it
+  static mx_environ_t kept;
+  kept.count = 0;
+  char* const block = GetEnvironmentStringsA();  // stays: entries point into it
   if (block == NULL) return NULL;
   for (char* entry = block; *entry != 0; entry++) {
-    if (count < ENVIRON_ENTRIES && is_option(entry)) entries[count++] = entry;
+    mx_environ_keep(&kept, entry);
     while (*entry != 0) entry++;
   }
-  entries[count] = NULL;
-  if (count == 0) FreeEnvironmentStringsA(block);
-  return entries;
-}
-
-// What is read elsewhere are files that tell of the system, of which there are none.
-long mx_os_read_file(const char* path, char* buf, size_t size) {
-  (void)path;
-  (void)buf;
-  (void)size;
-  return -1;
+  kept.entries[kept.count] = NULL;
+  if (kept.count == 0) FreeEnvironmentStringsA(block);
+  return kept.entries;
 }
 
 void mx_os_write_stderr(const char* text, size_t length) {

@@ -39,6 +39,7 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   return NULL;
 }
 void mx_os_unmap(void* p, size_t size) { (void)p, (void)size; }
+void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor that fails on demand: see mock_os.h. It takes the place of the Linux one,
-// whose functions it includes under other names and calls.
+// Owns the ground floor that fails on demand: see mock_os.h. It takes the place of Linux's and
+// the libc's, whose functions it includes under other names and calls.
 #define mx_os_map real_map
 #define mx_os_map_large real_map_large
 #define mx_os_commit real_commit
@@ -13,6 +13,7 @@
 #define mx_os_guard real_guard
 #define mx_os_clock_msecs real_clock
 #define mx_os_random real_random
+#include "../../../src/os/libc.c"
 #include "../../../src/os/linux.c"
 #undef mx_os_map
 #undef mx_os_map_large

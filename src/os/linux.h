@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Owns what the files for Linux tell one another.
+#ifndef MX_OS_LINUX_H
+#define MX_OS_LINUX_H
+
+#include "../base/compiler.h"
+
+MX_BEGIN_DECLS
+// Of an OS page. A libc knows it; without one it is found out.
+size_t mx_linux_page_size(void);
+// Bytes of memory present; 0 where it cannot be read.
+size_t mx_linux_resident(void);
+MX_END_DECLS
+
+#endif

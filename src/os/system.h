@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Owns the answer to which system the ground floor is built for. The files of the others are empty.
+#ifndef MX_OS_SYSTEM_H
+#define MX_OS_SYSTEM_H
+
+#include "../base/config.h"
+
+#define MX_LINUX 1    // linux*.c, robust.c, unix_*.c, libc.c
+#define MX_POSIX 2    // any other Unix: posix.c, unix_*.c, libc.c
+#define MX_WASM 3     // wasm.c, libc.c
+#define MX_WINDOWS 4  // windows*.c
+
+#if defined(_WIN32)
+#define MX_SYSTEM MX_WINDOWS
+#elif defined(__wasm__)
+#define MX_SYSTEM MX_WASM
+#elif defined(__linux__) && !defined(MI_OS_POSIX)
+#define MX_SYSTEM MX_LINUX
+#else
+#define MX_SYSTEM MX_POSIX
+#endif
+
+// Programs without a libc exist on Linux only; nothing of libc.c and unix_*.c is built for them.
+#if defined(MI_NO_LIBC)
+#define MX_HAS_LIBC 0
+#else
+#define MX_HAS_LIBC 1
+#endif
+
+#if MX_HAS_LIBC && (MX_SYSTEM == MX_LINUX || MX_SYSTEM == MX_POSIX)
+#define MX_UNIX 1
+#else
+#define MX_UNIX 0
+#endif
+
+// Bits of an address in a program on Linux or another Unix. x86-64 gives more to who asks with a
+// hint, which we never do; arm64 has 48 or (small kernels) 39, which a larger map covers as well.
+#if !MX_64BIT
+#define MX_UNIX_VA_BITS 32
+#elif defined(__aarch64__) || defined(__powerpc64__) || defined(__s390x__)
+#define MX_UNIX_VA_BITS 48
+#else
+#define MX_UNIX_VA_BITS 47
+#endif
+
+#endif
