@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns arithmetic on words: powers of two, rounding, bit scans, checked products.
+// Owns arithmetic on words: powers of two, rounding, single bits, bit scans, checked products.
 #ifndef MX_BASE_BITS_H
 #define MX_BASE_BITS_H
 
@@ -20,6 +20,17 @@ mx_inline bool mx_is_aligned(const void* p, size_t align) {
 mx_inline size_t mx_min(size_t a, size_t b) { return a < b ? a : b; }
 
 mx_inline size_t mx_max(size_t a, size_t b) { return a > b ? a : b; }
+
+// Of an array of words, bit number i. Not for bits that threads share: see mem/bitmap.h.
+mx_inline void mx_set_bit(uint64_t* words, size_t i) { words[i / 64] |= (uint64_t)1 << (i % 64); }
+
+mx_inline void mx_clear_bit(uint64_t* words, size_t i) {
+  words[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+mx_inline bool mx_has_bit(const uint64_t* words, size_t i) {
+  return (words[i / 64] >> (i % 64) & 1) != 0;
+}
 
 #if defined(__GNUC__) || defined(__clang__)
 // Index of the highest set bit; x must not be 0.

@@ -10,9 +10,6 @@
 //
 // A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
 // the heap to be right looks again under its lock; for the others either value will do.
-#include "../base/facts.h"
-#include "../base/options.h"
-#include "../mem/vmem.h"
 #include "../os/track.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
@@ -20,8 +17,6 @@
 
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
-// Bytes behind what was carved of a page that are worth a call of the OS.
-#define SHED_LEAST (16 * MX_KIB)
 
 // ---- making and releasing ----------------------------------------------------------------------
 
@@ -44,7 +39,7 @@ static void count_page_locked(mx_heap_t* heap, const mx_page_t* page, int64_t ch
   }
   mx_count_add_locked(&heap->counters.pages, change);
   mx_count_add_locked(&heap->counters.bin_pages[page->bin], change);
-  heap->bins[page->bin / 64] |= (uint64_t)1 << (page->bin % 64);
+  mx_set_bit(heap->bins, page->bin);
 }
 
 static void put_in(mx_heap_t* heap, mx_page_t* page) {
@@ -74,7 +69,6 @@ static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
   return page;
 }
 
-
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   if (mx_load_relaxed(&heap->cached_count) > 0) {
     mx_page_t* const kept = reuse_kept(heap, bin);
@@ -96,21 +90,6 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   }
   mx_heap_link_page(heap, page);
   return page;
-}
-
-void mx_page_shed(const mx_page_t* page) {
-  mx_arena_t* const arena = page->arena;
-  if (arena->is_pinned || arena->commit_fn != NULL) return;
-  if (mx_option(purge_delay) < 0 || mx_option(purge_holes) == 0) return;
-  uint8_t* const end = page->start - (uintptr_t)page->start % MX_SLICE_SIZE + mx_page_size(page);
-  uint8_t* const carved = page->start + page->capacity * page->block_size;
-  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
-  if (start >= end) return;
-  const size_t size = (size_t)(end - start);
-  const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
-                                       size / mx_facts.os_page);
-  if (present * mx_facts.os_page < SHED_LEAST) return;
-  mx_arena_discard(arena, start, size);
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the walk that makes holes in all pages of a sub-process, whoever owns them.
+// Owns the walk that makes holes in all pages of a sub-process, whoever owns them: on request and
+// in the background.
 //
 // A page that is in use all the time would fill its holes at once. So the background asks for idle
 // pages: those that look as they did at the walk before. What was seen of a page lies in the
@@ -15,14 +16,6 @@ static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool
   return false;
 }
 
-static size_t make_in_page(mx_page_t* page) {
-  if (!mx_holes_begin()) return 0;
-  const mx_holes_t made = mx_holes_make(page, false);
-  if (made.is_gone) mx_page_release(page);
-  mx_holes_end();
-  return made.bytes;
-}
-
 static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
   size_t bytes = 0;
   for (size_t i = 0; i < arena->slices; i++) {
@@ -33,7 +26,7 @@ static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
     if ((lend & MX_PAGE_RESTS) == 0) continue;
     const size_t index = (size_t)((uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
     if (idle_only && !is_idle(arena, page, index, has_changed)) continue;
-    bytes += make_in_page(page);
+    bytes += mx_page_make_holes(page, false);
   }
   return bytes;
 }

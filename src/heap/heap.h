@@ -47,7 +47,7 @@ struct mx_theap_s {
   uint32_t retained_oldest;              // no page lies between that place and this one
   uint32_t retained_slices;
   uint32_t retained_small;               // those of them that are a page of their own
-  uint64_t idle[MX_BIN_COUNT / 64 + 1];  // bins whose current page was empty at the last round
+  uint64_t idle[MX_BIN_WORDS];           // bins whose current page was empty at the last round
   uint32_t visits;                       // of the slow path
   bool in_deferred_free;                 // these two only in the first theap of a thread
   unsigned long long heartbeat;
@@ -274,8 +274,6 @@ void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 // Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
 // busy need not have room to grow if it gets memory that was used before.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
-// Gives back used memory behind what was carved of a page that this thread owns.
-void mx_page_shed(const mx_page_t* page);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
 // To be called by who claimed an abandoned page: takes it off the list of such pages.
@@ -296,15 +294,22 @@ mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);
 // A free from outside found a page abandoned, and this code owns it now.
 void mx_page_claimed_by_free(mx_page_t* page);
 
-// ---- giving back (give_back.c) -----------------------------------------------------------------
-// Makes holes in the pages at rest (see page/holes.h); answers how many bytes that gave back. With
-// idle_only only in those that nobody used since the walk before; *has_changed: there are others.
-size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
-
-// ---- what waits (trim.c) -----------------------------------------------------------------------
+// ---- giving back on the way (trim.c) -----------------------------------------------------------
+// The bin's next current page is a new one, which may have more memory than it will need.
+void mx_theap_expect_slack(mx_theap_t* theap, size_t bin);
+// In a round of housekeeping, of a current page whose bin is marked in `slack`: gives back what
+// lies behind its blocks, when it was not needed for a while.
+void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
+// Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.
+size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
 // A page was made: makes holes in a few pages that are mostly free, if what is committed has grown
 // since that was done in all of them.
 void mx_subproc_trim(mx_subproc_t* subproc);
+
+// ---- giving back on request (give_back.c) ------------------------------------------------------
+// Makes holes in all pages at rest; answers how many bytes that gave back. With idle_only only in
+// those that nobody used since the walk before; *has_changed: there are others.
+size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
 MX_END_DECLS
 
 #endif

@@ -24,12 +24,6 @@
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 
-static void set_bit(uint64_t* words, size_t i) { words[i / 64] |= (uint64_t)1 << (i % 64); }
-static void clear_bit(uint64_t* words, size_t i) { words[i / 64] &= ~((uint64_t)1 << (i % 64)); }
-static bool has_bit(const uint64_t* words, size_t i) {
-  return (words[i / 64] >> (i % 64) & 1) != 0;
-}
-
 // ---- the lists ---------------------------------------------------------------------------------
 
 static void link_page(mx_page_t** list, mx_page_t* page) {
@@ -166,7 +160,7 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   const size_t bin = page->bin;
   theap->current[bin] = &mx_page_none;
-  clear_bit(theap->slack, bin);
+  mx_clear_bit(theap->slack, bin);
   page->used--;
   mx_page_rest(page);
   if (mx_page_can_extend(page)) {
@@ -223,8 +217,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   }
   if (page == NULL) {
     page = mx_page_fresh(theap->heap, bin, theap->full_count[bin] > 0);
-    if (!has_bit(theap->dense, bin)) set_bit(theap->slack, bin);
-    clear_bit(theap->slack_seen, bin);
+    mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
   }
   if (page == NULL) return NULL;
@@ -284,20 +277,6 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
   mx_page_abandon(page);
 }
 
-// Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
-// asked for. What a page did not need for a round goes back, unless it seems to need it all.
-static void look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
-  const size_t bin = page->bin;
-  const bool is_dense = (page->capacity > page->reserved / 2);
-  if (!is_dense && !has_bit(theap->slack_seen, bin)) {
-    set_bit(theap->slack_seen, bin);
-    return;
-  }
-  clear_bit(theap->slack, bin);
-  if (is_dense) set_bit(theap->dense, bin);
-  else mx_page_shed(page);
-}
-
 // A current page counts itself as used, so no free() tells that it became empty: bins that a
 // program has done with are found here. One that was empty in two rounds goes.
 static void release_idle(mx_theap_t* theap) {
@@ -305,12 +284,12 @@ static void release_idle(mx_theap_t* theap) {
     mx_page_t* const page = theap->current[bin];
     if (page == &mx_page_none) continue;
     if (page->used > 1) {
-      clear_bit(theap->idle, bin);
-      if (mx_unlikely(has_bit(theap->slack, bin))) look_for_slack(theap, page);
-    } else if (!has_bit(theap->idle, bin)) {
-      set_bit(theap->idle, bin);
+      mx_clear_bit(theap->idle, bin);
+      if (mx_unlikely(mx_has_bit(theap->slack, bin))) mx_theap_look_for_slack(theap, page);
+    } else if (!mx_has_bit(theap->idle, bin)) {
+      mx_set_bit(theap->idle, bin);
     } else {
-      clear_bit(theap->idle, bin);
+      mx_clear_bit(theap->idle, bin);
       theap->current[bin] = &mx_page_none;
       page->used = 0;
       mx_page_release(page);

@@ -1,22 +1,75 @@
 // SPDX-License-Identifier: MIT
-// Owns the bound of what waits in pages that are mostly free.
+// Owns what threads give back of pages in use as they go. There is memory of two kinds:
 //
-// When a new page is made and what is committed has grown by a share since the last walk over all
-// pages, the next few of those that are mostly free give back what they do not need. A walk that is
-// made in such steps costs a program little that fills its pages, and nothing one that does not
-// grow. What was filled again after a walk may wait from then on, so that no loop purges and faults
-// for ever.
+//   slack  what lies behind the blocks that were carved of a current page. Its thread takes blocks
+//          from it without asking anybody, so only that thread knows a moment for it: a round of
+//          housekeeping.
+//   holes  OS pages of free blocks in pages at rest, whoever owns them (see page/holes.h). A thread
+//          that makes a new page makes some, in a few pages at a time.
+//
+// Whatever goes back and is needed after all costs a page fault: most of the rest is about that.
+#include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
 #include "heap.h"
 
+#define SLACK_LEAST (16 * MX_KIB)  // slack of a page that is worth a call of the OS
 #define TRIM_SHARE 8             // a walk begins when this part more is committed than at the least
 #define TRIM_LEAST (8 * MX_MIB)  // since the last one, and at least this much
 #define TRIM_PAGES 8             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REGRET_MSECS 10000       // between two halvings of the regrets
+
+// Some programs want to keep what they have.
+static bool may_give_back(void) {
+  return mx_option(purge_holes) != 0 && mx_option(purge_delay) >= 0;
+}
+
+// ---- slack -------------------------------------------------------------------------------------
+
+// Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
+// asked for. What a page did not need for a round goes back, unless it seems to need it all.
+void mx_theap_expect_slack(mx_theap_t* theap, size_t bin) {
+  if (!mx_has_bit(theap->dense, bin)) mx_set_bit(theap->slack, bin);
+  mx_clear_bit(theap->slack_seen, bin);
+}
+
+static void discard_slack(const mx_page_t* page) {
+  mx_arena_t* const arena = page->arena;
+  if (arena->is_pinned || arena->commit_fn != NULL || !may_give_back()) return;
+  uint8_t* const end = page->start - (uintptr_t)page->start % MX_SLICE_SIZE + mx_page_size(page);
+  uint8_t* const carved = page->start + page->capacity * page->block_size;
+  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
+  if (start >= end) return;
+  const size_t size = (size_t)(end - start);
+  const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
+                                       size / mx_facts.os_page);
+  if (present * mx_facts.os_page >= SLACK_LEAST) mx_arena_discard(arena, start, size);
+}
+
+void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
+  const size_t bin = page->bin;
+  const bool is_dense = (page->capacity > page->reserved / 2);
+  if (!is_dense && !mx_has_bit(theap->slack_seen, bin)) {
+    mx_set_bit(theap->slack_seen, bin);
+    return;
+  }
+  mx_clear_bit(theap->slack, bin);
+  if (is_dense) mx_set_bit(theap->dense, bin);
+  else discard_slack(page);
+}
+
+// ---- holes -------------------------------------------------------------------------------------
+
+size_t mx_page_make_holes(mx_page_t* page, bool is_owner) {
+  if (!mx_holes_begin()) return 0;
+  const mx_holes_t made = mx_holes_make(page, is_owner);
+  if (made.is_gone) mx_page_release(page);
+  mx_holes_end();
+  return made.bytes;
+}
 
 // Twice the bytes of holes that were filled again lately: so much more may wait.
 static size_t trim_regrets(mx_subproc_t* subproc) {
@@ -35,11 +88,8 @@ static size_t trim_regrets(mx_subproc_t* subproc) {
 static void trim_page(mx_page_t* page, int* budget) {
   // A page that rests has been made: what the promise depends on is there.
   if ((mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
-  if (!mx_holes_begin()) return;
   const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
-  const mx_holes_t made = mx_holes_make(page, owner == mx_thread_id());
-  if (made.is_gone) mx_page_release(page);
-  mx_holes_end();
+  mx_page_make_holes(page, owner == mx_thread_id());
   (*budget)--;
 }
 
@@ -61,6 +111,10 @@ static bool trim_step(mx_subproc_t* subproc) {
   return true;
 }
 
+// When what is committed has grown by a share since the last walk over all pages, the next few of
+// those that are mostly free give back what they do not need. A walk that is made in such steps
+// costs a program little that fills its pages, and nothing one that does not grow. What was filled
+// again after a walk may wait from then on, so that no loop purges and faults for ever.
 void mx_subproc_trim(mx_subproc_t* subproc) {
   const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
   const size_t committed = (now > 0 ? (size_t)now : 0);
@@ -69,7 +123,7 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
   const size_t most = from + mx_max(from / TRIM_SHARE, TRIM_LEAST);
   if (mx_likely(committed < most)) return;
   // With a background thread that is its work, and the regrets are its, too.
-  if (!MX_HOLES || mx_option(purge_holes) == 0 || mx_option(purge_delay) < 0) return;
+  if (!MX_HOLES || !may_give_back()) return;
   if (mx_load_relaxed(&mx_arenas_on_waiting) != NULL) return;
   if (mx_exchange_acq_rel(&subproc->trimming, 1) != 0) return;
   if (committed >= most + trim_regrets(subproc) && !trim_step(subproc)) {

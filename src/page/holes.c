@@ -108,9 +108,8 @@ mx_unsynchronised static bool read_list(view_t* view) {
   for (const mx_block_t* b = view->first; b != NULL; b = (const mx_block_t*)b->next) {
     if (!mx_page_is_block(page, b)) return false;
     const size_t i = index_of(page, b);
-    const uint64_t bit = (uint64_t)1 << (i % 64);
-    if ((view->free[i / 64] & bit) != 0) return false;
-    view->free[i / 64] |= bit;
+    if (mx_has_bit(view->free, i)) return false;
+    mx_set_bit(view->free, i);
     view->listed++;
   }
   return true;
@@ -140,8 +139,7 @@ mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner)
 }
 
 static bool is_free(const view_t* view, size_t i) {
-  if (i >= view->page->capacity) return true;
-  return ((view->free[i / 64] >> (i % 64)) & 1) != 0;
+  return i >= view->page->capacity || mx_has_bit(view->free, i);
 }
 
 // Whether an OS page holds nothing but free blocks, and not the one that must stay.

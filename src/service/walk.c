@@ -38,9 +38,8 @@ static void mark_free(const mx_page_t* page, const mx_block_t* list, marks_t* ma
   for (const mx_block_t* b = list; b != NULL; b = mx_block_next(page, b)) {
     if (!mx_page_is_block(page, b)) return;
     const size_t i = (size_t)((const uint8_t*)b - page->start) / page->block_size;
-    const uint64_t bit = (uint64_t)1 << (i % 64);
-    if ((marks->bits[i / 64] & bit) != 0) return;  // a list that runs in a circle
-    marks->bits[i / 64] |= bit;
+    if (mx_has_bit(marks->bits, i)) return;  // a list that runs in a circle
+    mx_set_bit(marks->bits, i);
     marks->count++;
   }
 }
@@ -52,7 +51,7 @@ static void mark_other_free(const mx_page_t* page, marks_t* marks) {
         (MX_KNOWS_LIVE ? !mx_page_has_live(page, page->start + i * page->block_size)
                        : mx_holes_contain(page, i));
     if (!is_free) continue;
-    marks->bits[i / 64] |= (uint64_t)1 << (i % 64);
+    mx_set_bit(marks->bits, i);
     marks->count++;
   }
 }
@@ -82,7 +81,7 @@ static bool visit_blocks_of(const mx_page_t* page, const mi_heap_area_t* area, c
                             const mx_visit_t* visit) {
   const mi_heap_t* const heap = (const mi_heap_t*)(const void*)mx_page_heap(page);
   for (size_t i = 0; i < page->capacity; i++) {
-    if ((marks->bits[i / 64] >> (i % 64) & 1) != 0) continue;
+    if (mx_has_bit(marks->bits, i)) continue;
     uint8_t* const block = page->start + i * page->block_size;
     if (!visit->visitor(heap, area, block, area->block_size, visit->arg)) return false;
   }
