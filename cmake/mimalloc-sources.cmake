@@ -55,6 +55,7 @@ set(mi_source_names
   alloc/harden.c
   alloc/huge.c
   alloc/realloc.c
+  alloc/sample.c
   alloc/slow.c
   alloc/zeroblock.c
   service/arena_map.c

@@ -70,6 +70,7 @@
 #include "alloc/harden.c"
 #include "alloc/huge.c"
 #include "alloc/realloc.c"
+#include "alloc/sample.c"
 #include "alloc/slow.c"
 #include "alloc/zeroblock.c"
 

@@ -4,16 +4,10 @@
 //      | 64 KiB, inaccessible | unused, filled | block | fill | inaccessible ... |
 //      mapping                data                      ^ at most 15 bytes
 //
-// Sampling costs the fast path nothing. It happens where the current page has no free block: that
-// visit stands for as many allocations as the page then gets blocks, a count runs down by that
-// number, and as long as it is below zero visits are answered by a guarded block (and the page
-// stays empty, so the next allocation visits again). A program that uses the same few blocks over
-// and over is therefore sampled less than the rate says.
-//
 // A guarded block is a huge page of one block in a mapping of its own. When freed the mapping is
 // made inaccessible and waits in a ring with the stacks of its allocation and its free; the oldest
 // is unmapped. Records are never given back, so the fault handler may read them at any time.
-// Only the main heap's blocks are sampled: other heaps are destroyed whole.
+// All belong to the main heap: other heaps are destroyed whole.
 #include "guarded.h"
 
 #include <string.h>
@@ -21,7 +15,6 @@
 #include "../base/facts.h"
 #include "../base/fmt.h"
 #include "../base/hooks.h"
-#include "../mem/random.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "alloc.h"
@@ -32,6 +25,10 @@
 #define LIVE_MAX 4096   // guarded blocks at a time: each costs three mappings
 #define FREED_MAX 256   // freed ones that stay inaccessible
 
+// The memory of freed blocks of one OS page stays, 1 MiB of it at most: what a sample costs is
+// mostly the system's work, and that would be twice as much.
+#define WARM_MAX mx_facts.os_page
+
 typedef struct guarded_s {
   mx_atomic(uint8_t*) mapping;  // NULL: the record is free
   size_t mapping_size;
@@ -40,6 +37,7 @@ typedef struct guarded_s {
   uint8_t* block;
   size_t size;
   mx_page_t* page;
+  size_t used_size;             // what may have contents; the rest of the data is zero
   mx_atomic(int) is_freed;
   void* alloc_stack[FRAMES_MAX];
   void* free_stack[FRAMES_MAX];
@@ -51,28 +49,6 @@ static guarded_t* freed[FREED_MAX];
 static size_t freed_next;
 static mx_atomic(int) live;
 static mx_atomic(int) is_ready;
-
-#define RATE_MAX ((size_t)1 << 30)
-
-mx_atomic(int) mx_guarded_has_own;
-
-typedef struct own_rate_s {
-  bool is_set;
-  size_t rate;
-  uint64_t seed;
-} own_rate_t;
-
-typedef struct own_bound_s {
-  bool is_set;
-  size_t least, most;
-} own_bound_t;
-
-mx_used static mx_thread_local own_rate_t own_rate;
-mx_used static mx_thread_local own_bound_t own_bound;
-// Allocations of this thread before the next sample.
-mx_used static mx_thread_local int64_t until_next;
-mx_used static mx_thread_local bool has_count;
-mx_used static mx_thread_local bool is_guarding;  // what a stack walk allocates is not sampled
 
 #define RECORDS_MAX (LIVE_MAX + FREED_MAX)
 
@@ -127,67 +103,6 @@ static void note_stack(void** stack) {
   if (mx_hooks.capture_stack != NULL) mx_hooks.capture_stack(stack, FRAMES_MAX);
 }
 
-// ---- sampling ----------------------------------------------------------------------------------
-
-static void draw_next(size_t rate) {
-  static mx_atomic(uint64_t) seeded;  // with a seed the same allocations are sampled in every run
-  const uint64_t seed = (mx_tls(own_rate).is_set ? mx_tls(own_rate).seed
-                                                 : (uint64_t)mx_option(guarded_sample_seed));
-  uint64_t random;
-  if (seed == 0) {
-    random = mx_random64();
-  } else {
-    random = seed + mx_add_relaxed(&seeded, (uint64_t)1);
-    mx_random_step(&random);
-    mx_random_step(&random);
-  }
-  mx_tls(until_next) = (rate == 1 ? 1 : 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1)));
-  mx_tls(has_count) = true;
-}
-
-void mx_guarded_pass(size_t blocks) { mx_tls(until_next) -= (int64_t)blocks - 1; }
-
-static bool is_within_bound(size_t size) {
-  if (mx_tls(own_bound).is_set) {
-    return size >= mx_tls(own_bound).least && size <= mx_tls(own_bound).most;
-  }
-  return size >= (size_t)mx_option(guarded_min) && size <= (size_t)mx_option(guarded_max);
-}
-
-static bool is_sampled(size_t size) {
-  const long option = mx_option(guarded_sample_rate);
-  const size_t rate = (mx_tls(own_rate).is_set ? mx_tls(own_rate).rate
-                                               : (option > 0 ? (size_t)option : 0));
-  if (rate == 0) return false;
-  if (!mx_tls(has_count)) draw_next(rate);
-  if (--mx_tls(until_next) > 0 || size == 0 || !is_within_bound(size)) return false;
-  const int64_t late = mx_tls(until_next);
-  draw_next(rate);
-  mx_tls(until_next) += late;  // what passed by unseen counts, too
-  return true;
-}
-
-// A thread has one theap of the main heap, so what is set for that is kept with the thread.
-static bool is_sampled_one(const mx_theap_t* theap) {
-  return mx_load_relaxed(&theap->heap) == &mx_subproc_main.main_heap;
-}
-
-void mx_guarded_set_rate(const mx_theap_t* theap, size_t rate, size_t seed) {
-  if (!is_sampled_one(theap)) return;
-  mx_tls(own_rate).is_set = true;
-  mx_tls(own_rate).rate = mx_min(rate, RATE_MAX);
-  mx_tls(own_rate).seed = seed;
-  mx_tls(has_count) = false;
-  if (rate > 0) mx_store_relaxed(&mx_guarded_has_own, 1);
-}
-
-void mx_guarded_set_bound(const mx_theap_t* theap, size_t least, size_t most) {
-  if (!is_sampled_one(theap)) return;
-  mx_tls(own_bound).is_set = true;
-  mx_tls(own_bound).least = least;
-  mx_tls(own_bound).most = most;
-}
-
 // ---- blocks ------------------------------------------------------------------------------------
 
 static bool make_ready(void) {
@@ -221,9 +136,9 @@ static guarded_t* claim_record(uint8_t* mapping) {
 
 // Blocks are as aligned as their size lets aligned allocation expect (see realloc.c).
 static uint8_t* place_of(uint8_t* data_end, size_t size) {
-  if (mx_option(guarded_precise) != 0) return data_end - size;
   const size_t whole = mx_align_up(size + MX_PAD, MX_ALIGN);
   const size_t align = mx_min(whole & (0 - whole), MX_SLICE_SIZE);
+  if (align <= MX_ALIGN && mx_option(guarded_precise) != 0) return data_end - size;
   return (uint8_t*)mx_align_down((uintptr_t)(data_end - size), align);
 }
 
@@ -232,6 +147,8 @@ static bool set_up(guarded_t* g, mx_heap_t* heap, size_t size) {
   g->block = place_of(data_end, size);
   g->size = size;
   if (!mx_os_commit(g->data, g->data_size)) return false;
+  memset(g->data, 0, mx_min(g->used_size, g->data_size));
+  g->used_size = mx_max(g->used_size, g->data_size);
   mx_page_t* const page = (g->page != NULL ? g->page : (mx_page_t*)mx_meta_alloc(sizeof(*page)));
   if (page == NULL) return false;
   g->page = page;
@@ -294,18 +211,14 @@ static guarded_t* make_record(size_t total) {
     return NULL;
   }
   g->mapping_size = total;
+  g->used_size = 0;
   g->data = mapping + MX_SLICE_SIZE;
   return g;
 }
 
-void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
-  mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
-  if (!is_sampled(size) || mx_tls(is_guarding) || heap != &mx_subproc_main.main_heap ||
-      mx_pagemap_is_window()) {
-    return NULL;
-  }
+void* mx_guarded_alloc(size_t size) {
+  mx_heap_t* const heap = &mx_subproc_main.main_heap;
   if (mx_load_relaxed(&live) >= LIVE_MAX || !make_ready()) return NULL;
-  mx_tls(is_guarding) = true;
   const size_t data = mx_align_up(mx_max(size, 1), mx_facts.os_page);
   const size_t total =
       MX_SLICE_SIZE + mx_align_up(data + mx_facts.os_page, MX_SLICE_SIZE);
@@ -322,7 +235,6 @@ void* mx_guarded_alloc(mx_theap_t* theap, size_t size) {
       forget(g);
     }
   }
-  mx_tls(is_guarding) = false;
   return result;
 }
 
@@ -336,20 +248,35 @@ mx_page_t* mx_guarded_next(size_t* index) {
   return NULL;
 }
 
+// The first byte of a range that is not the fill, or its end.
+static const uint8_t* skip_fill(const uint8_t* p, const uint8_t* end) {
+  const uint64_t fill = 0x0101010101010101u * MX_FILL_SLACK;
+  for (uint64_t word; end - p >= 8; p += 8) {
+    memcpy(&word, p, 8);
+    if (word != fill) break;
+  }
+  while (p < end && *p == MX_FILL_SLACK) p++;
+  return p;
+}
+
 // What lies around the block in its OS pages must still be the fill.
 static void check_surroundings(const guarded_t* g) {
-  for (const uint8_t* p = g->data; p < g->block; p++) {
-    if (*p == MX_FILL_SLACK) continue;
+  const uint8_t* const before = skip_fill(g->data, g->block);
+  if (before < g->block) {
     mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write %zu bytes before it\n",
-             (void*)g->block, g->size, (size_t)(g->block - p));
-    break;
+             (void*)g->block, g->size, (size_t)(g->block - before));
   }
-  for (const uint8_t* p = g->block + g->size; p < g->data + g->data_size; p++) {
-    if (*p == MX_FILL_SLACK) continue;
+  const uint8_t* const end = g->data + g->data_size;
+  const uint8_t* const behind = skip_fill(g->block + g->size, end);
+  if (behind < end) {
     mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n",
-             (void*)g->block, g->size, (size_t)(p - g->block));
-    break;
+             (void*)g->block, g->size, (size_t)(behind - g->block));
   }
+}
+
+static void make_inaccessible(guarded_t* g) {
+  if (g->data_size > WARM_MAX && mx_os_decommit(g->data, g->data_size)) g->used_size = 0;
+  else mx_os_protect(g->data, g->data_size, false);
 }
 
 void mx_guarded_free(mx_page_t* page) {
@@ -359,7 +286,7 @@ void mx_guarded_free(mx_page_t* page) {
   note_stack(g->free_stack);
   mx_store_release(&g->is_freed, 1);
   page->capacity = page->used = 0;
-  mx_os_decommit(g->data, g->data_size);
+  make_inaccessible(g);
   mx_add_relaxed(&live, -1);
   mx_lock_acquire(&lock);
   guarded_t* const oldest = freed[freed_next];

@@ -10,8 +10,17 @@
 #include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"
+#include "sample.h"
 
 #define EINVAL_ EINVAL
+
+// As mx_sample_turn. Guarded blocks are as aligned as their size, up to what slices are.
+static void* alloc_apart_sampled(mx_theap_t* theap, size_t size, size_t align) {
+  if (align > MX_SLICE_SIZE) return NULL;
+  void* const p = mx_sample_turn(theap, mx_align_up(size + MX_PAD, align) - MX_PAD);
+  if (MX_HARDEN && p != NULL) mx_harden_shrink(p, size);
+  return p;
+}
 
 // A block that is alone in its page, or has no bytes.
 static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
@@ -23,6 +32,10 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
+  if (mx_unlikely(theap->is_tapped) && mx_sample_is_due(theap)) {
+    void* const p = alloc_apart_sampled(theap, size, align);
+    if (p != NULL) return p;
+  }
   void* p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_relieve(theap);

@@ -8,7 +8,7 @@
 #include "../heap/huge_cache.h"
 #include "alloc.h"
 #include "fast.h"
-#include "guarded.h"
+#include "sample.h"
 
 #define ENOMEM_ ENOMEM
 #define EOVERFLOW_ EOVERFLOW
@@ -19,7 +19,6 @@ static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero)
   bool is_zero;
   mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
   if (page == NULL) return NULL;
-  if (mx_unlikely(mx_guarded_is_on())) mx_guarded_pass(page->capacity - page->used + 1);
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
   else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
@@ -49,6 +48,12 @@ mx_cold void* mx_alloc_failed(size_t size) {
   return NULL;
 }
 
+static void note_visit(mx_theap_t* theap) {
+  theap->visits++;
+  mx_theap_housekeeping(theap);
+  if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
+}
+
 static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_unlikely(theap->heap == NULL)) {
     theap = mx_thread_theap();
@@ -58,11 +63,9 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
     mx_error(EOVERFLOW_, "allocation request is too large (%zu bytes)\n", size);
     return mx_alloc_failed(size);
   }
-  theap->visits++;
-  mx_theap_housekeeping(theap);
-  if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
+  note_visit(theap);
   void* p = NULL;
-  if (mx_unlikely(mx_guarded_is_on())) p = mx_guarded_alloc(theap, size);
+  if (mx_unlikely(mx_sample_is_on())) p = mx_sample_begin(theap, size);
   if (mx_likely(p == NULL)) p = alloc_once(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_relieve(theap);
@@ -72,9 +75,33 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   return p;
 }
 
-mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+static void* alloc_sampled(size_t size, mx_theap_t* theap) {
+  if (size > MX_MAX_ALLOC) return NULL;
   mx_call_enter();
-  void* const p = alloc_slow(size, theap, zero);
+  note_visit(theap);  // with a high rate there are no others
+  void* const p = mx_sample_turn(theap, size);
+  mx_call_leave();
+  return p;
+}
+
+// What the fast path does, which had nothing to look at but an empty front.
+static void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
+  if (size > MX_BIN_MAX_SIZE - MX_PAD || (MX_ZERO_BLOCKS && size == 0)) return NULL;
+  mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
+  mx_block_t* const block = mx_take(page, size, false);
+  if (block != NULL && zero) memset(block, 0, MX_PADDING ? size : page->block_size);
+  return block;
+}
+
+mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+  void* p = NULL;
+  if (mx_unlikely(theap->is_tapped)) {
+    if (mx_unlikely(mx_sample_is_due(theap))) p = alloc_sampled(size, theap);
+    if (p == NULL) p = alloc_behind_front(size, theap, zero);
+    if (p != NULL) return p;
+  }
+  mx_call_enter();
+  p = alloc_slow(size, theap, zero);
   mx_call_leave();
   return p;
 }
@@ -83,8 +110,8 @@ mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_alloc_slow(0, theap, false);
   const size_t padded = size + MX_PAD;
   mx_page_t* page;
-  if (mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) page = theap->current[mx_bin_of_medium(padded)];
-  else if (size <= MX_BIN_MAX_SIZE - MX_PAD) page = theap->current[mx_bin_of(padded)];
+  if (mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) page = theap->front[mx_bin_of_medium(padded)];
+  else if (size <= MX_BIN_MAX_SIZE - MX_PAD) page = theap->front[mx_bin_of(padded)];
   else return mx_alloc_slow(size, theap, false);
   mx_block_t* const block = mx_take(page, size, false);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
@@ -95,7 +122,7 @@ void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
   if (size > MX_BIN_MAX_SIZE - MX_PAD || (MX_ZERO_BLOCKS && size == 0)) {
     return mx_alloc_slow(size, theap, true);
   }
-  mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
+  mx_page_t* const page = theap->front[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
   mx_block_t* const block = mx_take(page, size, false);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
   memset(block, 0, MX_PADDING ? size : page->block_size);

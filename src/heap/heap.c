@@ -99,7 +99,7 @@ static void forget_page(const mx_page_t* page) {
   const size_t bin = page->bin;
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = page->theap;
-  theap->current[bin] = &mx_page_none;
+  mx_theap_set_current(theap, bin, &mx_page_none);
   theap->partial[bin] = theap->full[bin] = NULL;
   theap->partial_count[bin] = theap->full_count[bin] = 0;
 }

@@ -34,9 +34,13 @@ typedef struct mx_subproc_s mx_subproc_t;
 #define MX_HEAP_CACHED_ALL 32
 
 struct mx_theap_s {
-  mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
+  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where tapped
   uintptr_t tid;                         // what this thread writes into page->owner
   mx_atomic(mx_heap_t*) heap;            // NULL: bound to none, all lists are empty
+  bool is_tapped;                        // every allocation is slow and counted: see alloc/sample.c
+  long rate_seen;                        // while tapped: the option by which the next was drawn,
+  int64_t until_sample;                  // and allocations up to the next sample
+  mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
   mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
   uint16_t partial_count[MX_BIN_COUNT];
@@ -131,6 +135,12 @@ mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->su
 static inline int mx_heap_node(const mx_heap_t* heap) {
   if (heap->numa_node >= 0 || mx_option(arena_is_numa_local) == 0) return heap->numa_node;
   return mx_numa_count() == 1 ? -1 : (int)mx_numa_current();
+}
+
+// Makes a page, or none, the one that a bin allocates from.
+mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* page) {
+  theap->current[bin] = page;
+  if (mx_likely(!theap->is_tapped)) theap->front[bin] = page;
 }
 
 MX_BEGIN_DECLS

@@ -144,7 +144,7 @@ void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
 // ---- the current page --------------------------------------------------------------------------
 
 static void make_current(mx_theap_t* theap, mx_page_t* page) {
-  theap->current[page->bin] = page;
+  mx_theap_set_current(theap, page->bin, page);
   page->used++;
 }
 
@@ -159,7 +159,7 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 // The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   const size_t bin = page->bin;
-  theap->current[bin] = &mx_page_none;
+  mx_theap_set_current(theap, bin, &mx_page_none);
   mx_clear_bit(theap->slack, bin);
   page->used--;
   mx_page_rest(page);
@@ -290,7 +290,7 @@ static void release_idle(mx_theap_t* theap) {
       mx_set_bit(theap->idle, bin);
     } else {
       mx_clear_bit(theap->idle, bin);
-      theap->current[bin] = &mx_page_none;
+      mx_theap_set_current(theap, bin, &mx_page_none);
       page->used = 0;
       mx_page_release(page);
     }
@@ -303,7 +303,7 @@ static void release_idle(mx_theap_t* theap) {
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->current[bin];
   if (page == &mx_page_none) return NULL;
-  theap->current[bin] = &mx_page_none;
+  mx_theap_set_current(theap, bin, &mx_page_none);
   page->used--;
   mx_page_collect(page);
   return page;

@@ -19,7 +19,9 @@ mx_theap_t* mx_theap_record(void) {
   if (theap != NULL) return theap;
   theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
   if (theap == NULL) return NULL;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
+    theap->front[bin] = theap->current[bin] = &mx_page_none;
+  }
   return theap;
 }
 
@@ -50,6 +52,7 @@ mx_theap_t* mx_theap_take_late(uintptr_t tid) {
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_lock_acquire(&theap_records_lock);
   if (theap->is_late) remove_late(theap);
+  theap->is_tapped = false;  // without pages its front is empty already
   theap->next_in_heap = theap_records;
   theap_records = theap;
   mx_lock_release(&theap_records_lock);
@@ -62,7 +65,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   memset(theap->full_count, 0, sizeof(theap->full_count));
   memset(theap->retained, 0, sizeof(theap->retained));
   theap->retained_slices = theap->retained_small = 0;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) theap->current[bin] = &mx_page_none;
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
 }
 
 // ---- binding -----------------------------------------------------------------------------------

@@ -21,7 +21,11 @@
 #else
 extern char** environ;
 #endif
+#if !defined(__APPLE__)
+#include <link.h>
+#endif
 
+#include "../base/atomic.h"
 #include "../base/fmt.h"
 #if defined(__GLIBC__) || defined(__APPLE__)
 #include <execinfo.h>
@@ -82,12 +86,56 @@ static const void* in_program(void) {
 }
 
 // In a program that is linked with the library, no code can be told from the program's.
-bool mx_os_is_own_code(const void* address) {
-  Dl_info own, there, program;
-  if (dladdr((const void*)(uintptr_t)&mx_os_on_fault, &own) == 0) return false;
-  if (dladdr(in_program(), &program) != 0 && program.dli_fbase == own.dli_fbase) return false;
-  return dladdr(address, &there) != 0 && there.dli_fbase == own.dli_fbase;
+#if defined(__APPLE__)
+static bool is_in_same(const void* a, const void* b) {
+  Dl_info of_a, of_b;
+  return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
 }
+
+bool mx_os_is_own_code(const void* address) {
+  const void* const own = (const void*)(uintptr_t)&mx_os_on_fault;
+  return !is_in_same(own, in_program()) && is_in_same(own, address);
+}
+#else
+// The addresses from `start` on of the module that the library is, unless that is the program.
+typedef struct module_s {
+  uintptr_t start;
+  size_t size;
+} module_t;
+
+static bool is_in(const module_t* module, const void* address) {
+  return (uintptr_t)address - module->start < module->size;
+}
+
+static int look_at_module(struct dl_phdr_info* info, size_t size, void* result) {
+  (void)size;
+  module_t whole = {UINTPTR_MAX, 0};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    const uintptr_t start = (uintptr_t)info->dlpi_addr + (uintptr_t)info->dlpi_phdr[i].p_vaddr;
+    if (whole.start == UINTPTR_MAX) whole.start = start;  // they are in order
+    whole.size = start + (size_t)info->dlpi_phdr[i].p_memsz - whole.start;
+  }
+  if (!is_in(&whole, (const void*)(uintptr_t)&mx_os_on_fault)) return 0;
+  *(module_t*)result = whole;
+  return 1;
+}
+
+// Asked for every frame of many stacks, so the module is looked for once.
+bool mx_os_is_own_code(const void* address) {
+  static module_t own;
+  static mx_atomic(int) is_known;  // 1: somebody writes it, 2: yes
+  int none = 0;
+  if (mx_load_acquire(&is_known) != 2) {
+    if (!mx_cas_strong_acq_rel(&is_known, &none, 1)) return false;
+    module_t found = {0, 0};
+    dl_iterate_phdr(look_at_module, &found);
+    if (!is_in(&found, in_program())) own = found;
+    mx_store_release(&is_known, 2);
+  }
+  return is_in(&own, address);
+}
+#endif
 
 void mx_os_describe_code(const void* address, char* buf, size_t size) {
   Dl_info info;

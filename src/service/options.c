@@ -12,6 +12,7 @@
 
 #include <limits.h>
 
+#include "../alloc/sample.h"
 #include "../base/bits.h"
 #include "../base/hooks.h"
 #include "../os/os.h"
@@ -337,6 +338,7 @@ static void follow(int option) {
     case mx_opt_memory_limit_hard:
     case mx_opt_cgroup_limit: mx_limits_apply(); break;
     case mx_opt_background_purge: mx_scavenger_apply(); break;
+    case mx_opt_guarded_sample_rate: mx_sample_apply(); break;
     default: break;
   }
 }

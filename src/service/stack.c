@@ -10,6 +10,7 @@
 #include "../os/os.h"
 
 #define DEPTH_MAX 32
+#define OWN_MAX 8  // frames of the library that are left out
 
 mx_used static mx_thread_local bool inside;
 
@@ -18,7 +19,8 @@ static void capture(void** stack, int most) {
   if (mx_tls(inside)) return;
   mx_tls(inside) = true;
   void* frames[DEPTH_MAX];
-  const int count = mx_os_backtrace(frames, DEPTH_MAX);
+  const int wanted = (most < DEPTH_MAX - OWN_MAX ? most + OWN_MAX : DEPTH_MAX);
+  const int count = mx_os_backtrace(frames, wanted);
   int from = 0;
   while (from < count && mx_os_is_own_code(frames[from])) from++;
   for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];

@@ -12,11 +12,16 @@ static _Thread_local void* kept[8];
 
 static void work(size_t n) {
   for (size_t i = 0; i < n; i++) {
-    void** place = &kept[i % 8];
-    mi_free(*place);
-    *place = mi_malloc(16 + 16 * (i % 8));
-    check(*place != NULL);
-    memset(*place, 0x5a, 16);
+    void** const place = &kept[i % 8];
+    void* const former = *place;
+    *place = NULL;
+    mi_free(former);
+    void* const fresh = mi_malloc(16 + 16 * (i % 8));
+    check(fresh != NULL);
+    memset(fresh, 0x5a, 16);
+    void* const other = *place;  // of a callback in the middle of that allocation
+    *place = fresh;
+    mi_free(other);
   }
 }
 
