@@ -15,7 +15,7 @@ import re
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import allocators
@@ -24,7 +24,8 @@ import measure
 import suite
 
 MITIGATIONS = build.ROOT / "src" / "base" / "mitigations.h"
-RELEASE, SECURE, FULL = "release", "secure", "full"
+RELEASE, SECURE, FULL, SAMPLED = "release", "secure", "full", "sampled"
+SAMPLE_RATE = "4000"
 
 # Three programs that do real work, and benchmarks of all kinds on one thread or two. Their amounts
 # of work make each run about as long, and the live data large enough for the memory to tell.
@@ -62,6 +63,7 @@ class Variant:
     label: str
     arguments: tuple
     base: str  # what it is compared with, besides release
+    environment: dict = field(default_factory=dict)
 
     @staticmethod
     def without(mitigation):
@@ -77,6 +79,12 @@ def variants():
     known = mitigations(MITIGATIONS.read_text(encoding="utf-8"))
     return [Variant(RELEASE, RELEASE, (), ""), Variant(SECURE, SECURE, ("-DMI_SECURE=ON",), ""),
             Variant(FULL, FULL, ("-DMI_SECURE_FULL=ON",), ""), *map(Variant.without, known)]
+
+
+def sampled():
+    """The release library with sampled guards on; only where it is asked for."""
+    return Variant(SAMPLED, f"release, one guard in {SAMPLE_RATE}", (), "",
+                   {"MIMALLOC_GUARDED_SAMPLE_RATE": SAMPLE_RATE})
 
 
 def say(text):
@@ -96,6 +104,19 @@ def build_library(variant, directory):
     return str(next(p for p in sorted(place.glob("libmimalloc*.so")) if p.is_file()).resolve())
 
 
+@dataclass(frozen=True)
+class Library:
+    path: str
+    environment: dict
+
+
+def library_of(variant):
+    if variant.base == "library":
+        return Library(allocators.existing(variant.arguments[0]), {})
+    built = variants()[0] if variant.environment else variant
+    return Library(build_library(built, build.ROOT / "out" / "price"), variant.environment)
+
+
 def measure_program(options, program, scale, libraries):
     """Per variant the runs of one program: lists of (processor time, peak memory)."""
     directory = options.out / "work" / program.name
@@ -106,7 +127,8 @@ def measure_program(options, program, scale, libraries):
     for number in range(options.runs):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            run = measure.run(options.build / "launch", job, libraries[name], directory)
+            own = replace(job, environment={**job.environment, **libraries[name].environment})
+            run = measure.run(options.build / "launch", own, libraries[name].path, directory)
             if "failed" in run:
                 sys.exit(f"price: {program.name} with {name}: {run['failed']}\n{run['output']}")
             runs[name].append((run["user"] + run["sys"], run["rss_kib"] / 1024))
@@ -157,7 +179,7 @@ def format_programs(table, chosen):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Prices of the mitigations of hardened builds.")
     parser.add_argument("--builds", metavar="A,B", help="only these besides release: secure, full, "
-                        "without-N; NAME=LIBRARY adds one that is built already")
+                        "without-N, sampled; NAME=LIBRARY adds one that is built already")
     parser.add_argument("--programs", metavar="A,B", help="only these programs")
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="a factor to the amounts of work")
@@ -172,6 +194,7 @@ def chosen_variants(options):
     known = variants()
     if not options.builds:
         return known
+    known.append(sampled())
     chosen = [known[0]]
     for name in options.builds.split(","):
         if "=" in name:
@@ -198,9 +221,7 @@ def main():
     libraries = {}
     for variant in chosen:
         say(f"building {variant.label}")
-        libraries[variant.name] = (allocators.existing(variant.arguments[0])
-                                   if variant.base == "library"
-                                   else build_library(variant, build.ROOT / "out" / "price"))
+        libraries[variant.name] = library_of(variant)
     if options.build_only:
         return 0
     runs = {}
