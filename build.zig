@@ -49,7 +49,13 @@ const common_flags = [_][]const u8{
     "-Wno-date-time",
 };
 
-const Options = struct { libc: bool, single_threaded: bool = false, debug: ?u8, secure: ?u8 };
+const Options = struct {
+    libc: bool,
+    single_threaded: bool = false,
+    is_shared: bool = false,
+    debug: ?u8,
+    secure: ?u8,
+};
 
 // The modes have other names from 0.17 on, and only a switch takes both.
 const Mode = std.builtin.OptimizeMode;
@@ -69,6 +75,12 @@ fn isSafe(mode: Mode) bool {
     };
 }
 
+// Whether small blocks are kept at hand, without a look at them: for speed alone, and for this front.
+fn hasShelves(optimize: Mode, options: Options) bool {
+    if (optimize != fastest or options.is_shared) return false;
+    return (options.debug orelse 0) == 0 and (options.secure orelse 0) == 0;
+}
+
 fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
     const release = !isDebug(optimize);
     const debug: u8 = options.debug orelse if (release) 0 else 1;
@@ -86,6 +98,7 @@ fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
     // A released program that is to be safe has every free checked.
     if (isSafe(optimize) and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
     if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
+    if (hasShelves(optimize, options)) add(b, &flags, "-DMI_SHELVES=1");
     if (!options.libc) {
         add(b, &flags, "-DMI_NO_LIBC");
         add(b, &flags, "-DMI_CARVE_MAX=4096");
@@ -124,6 +137,7 @@ fn makeModule(
     const settings_of_c = b.addOptions();
     settings_of_c.addOption(bool, "core_has_libc", options.libc);
     settings_of_c.addOption(bool, "single_threaded", options.single_threaded);
+    settings_of_c.addOption(bool, "has_shelves", hasShelves(optimize, options));
     module.addOptions("settings", settings_of_c);
     const flags = flagsOf(b, optimize, options);
     if (!options.libc) module.addIncludePath(b.path("src/os/nolibc"));
@@ -263,7 +277,12 @@ fn addSharedLibrary(
         .omit_frame_pointer = !isDebug(optimize),
     });
     var flags: std.ArrayListUnmanaged([]const u8) = .empty;
-    const own = flagsOf(b, optimize, .{ .libc = true, .debug = options.debug, .secure = options.secure });
+    const own = flagsOf(b, optimize, .{
+        .libc = true,
+        .is_shared = true,
+        .debug = options.debug,
+        .secure = options.secure,
+    });
     flags.appendSlice(b.allocator, own) catch @panic("OOM");
     flags.appendSlice(b.allocator, &.{
         "-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT",

@@ -56,6 +56,7 @@ set(mi_source_names
   alloc/huge.c
   alloc/realloc.c
   alloc/sample.c
+  alloc/shelf.c
   alloc/slow.c
   alloc/zeroblock.c
   service/arena_map.c

@@ -71,6 +71,7 @@
 #include "alloc/huge.c"
 #include "alloc/realloc.c"
 #include "alloc/sample.c"
+#include "alloc/shelf.c"
 #include "alloc/slow.c"
 #include "alloc/zeroblock.c"
 

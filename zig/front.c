@@ -8,11 +8,16 @@
 // are moved, by page tables. Shrinking by more than a quarter is refused for blocks that share
 // their page, so that the caller moves to a small block instead of holding on to a large one: lists
 // that are given their final size after they grew live on in what they need.
+//
+// The commonest cases of a small block are not here, but in Zig, where the compiler sees them
+// (mimalloc.zig): a block that is at hand (src/alloc/shelf.c) is taken and given there. What such a
+// free says is small must then lie in a page of blocks, so no huge block is ever resized to that.
 #include <string.h>
 
 #include "../include/mimalloc-stats.h"
 #include "../src/alloc/fast.h"
 #include "../src/alloc/guarded.h"
+#include "../src/alloc/sample.h"
 #include "../src/api/handles.h"
 #include "../src/api/root.h"
 #include "../src/api/sized.h"
@@ -28,6 +33,7 @@ void* mx_zig_heap_alloc(mi_heap_t* heap, size_t size, size_t align);
 bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size);
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size);
 void mx_zig_free(void* p, size_t size, size_t align);
+void mx_zig_shelve(void* p, size_t size);
 mi_heap_t* mx_zig_heap_new(void);
 void mx_zig_collect(bool force);
 
@@ -55,7 +61,9 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
   if (!is_believed("resize", p, size, align)) return false;
   mx_page_t* const page = mx_pagemap_get(p);
   if (mx_page_is_guarded(page)) return false;
-  if (mx_page_is_huge(page)) return p == page->start && mx_huge_resize(page, new_size);
+  if (mx_page_is_huge(page)) {
+    return new_size > MX_SMALL_MAX && p == page->start && mx_huge_resize(page, new_size);
+  }
   if (MX_PADDING) {
     // The canary moves along, or, if that would leave too much slack, the block stays as it is.
     if (new_size > size || new_size == 0) return false;
@@ -69,7 +77,7 @@ void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
   if (mx_zig_resize(p, size, align, new_size)) return p;
   mx_page_t* const page = mx_pagemap_get(p);
   if (MX_PADDING || !mx_page_is_huge(page) || mx_page_is_guarded(page)) return NULL;
-  if (p != page->start || align > MX_SLICE_SIZE) return NULL;
+  if (p != page->start || align > MX_SLICE_SIZE || new_size <= MX_SMALL_MAX) return NULL;
   return mx_huge_realloc(page, new_size, false);
 }
 
@@ -92,8 +100,29 @@ void mx_zig_free(void* p, size_t size, size_t align) {
     return;
   }
   mx_page_t* const page = mx_pagemap_get(p);
-  if (mx_likely(mx_thread_is(mx_load_relaxed(&page->owner)))) mx_free(p);
-  else free_of_others(page, p);
+  if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) {
+    free_of_others(page, p);
+    return;
+  }
+  if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
+}
+
+mx_static_assert(MX_SMALL_MAX == 1024 && MX_ALIGN == 16 && MX_SHELF_PLACES == 31 &&
+                     offsetof(mx_shelf_t, most) == 4 && offsetof(mx_shelf_t, blocks) == 8,
+                 "mimalloc.zig says the same");
+mx_static_assert(!MX_SHELVES || !MX_HARDEN, "blocks at hand are neither checked nor marked");
+
+// A free for which the shelf has no place. Where blocks are sampled there are no shelves: each free
+// needs a look, and sampling begins with the program, since this front has no call that starts it.
+// A thread that only frees gets a theap, too: then most of its frees are cheap.
+void mx_zig_shelve(void* p, size_t size) {
+  mx_call_enter();
+  mx_theap_t* const theap = (mx_tls_theap == &mx_theap_empty ? mx_thread_theap() : mx_tls_theap);
+  const bool is_done = MX_SHELVES && theap != NULL && mx_load_relaxed(&theap->heap) != NULL &&
+                       !mx_sample_is_on() &&
+                       mx_shelf_put(theap, mx_bin_of(size), (mx_block_t*)p);
+  mx_call_leave();
+  if (!is_done) mx_zig_free(p, size, MX_ALIGN);
 }
 
 // What ended threads left is taken over first.

@@ -134,6 +134,14 @@
 #define MX_CARVE_MAX (8 * MX_KIB)
 #endif
 
+// Whether free() of small blocks may keep them at hand by the size that its caller says: for front
+// ends that know sizes, in builds that check nothing (see alloc/shelf.c).
+#if defined(MI_SHELVES) && MI_SHELVES
+#define MX_SHELVES 1
+#else
+#define MX_SHELVES 0
+#endif
+
 mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");
 mx_static_assert(MX_DEBUG >= 0 && MX_DEBUG <= 3, "MI_DEBUG is a level from 0 to 3");
 mx_static_assert(sizeof(size_t) == sizeof(void*), "sizes and pointers are of one width");

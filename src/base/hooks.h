@@ -13,6 +13,7 @@ typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_
 
 typedef void(mx_deferred_fn)(bool force, unsigned long long heartbeat);
 typedef void(mx_visit_fn)(void);
+typedef void(mx_clear_fn)(void* theap, bool all);
 
 typedef struct mx_hooks_s {
   // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
@@ -22,6 +23,8 @@ typedef struct mx_hooks_s {
   mx_atomic(mx_deferred_fn*) deferred_free;
   // Called at the beginning of a slow allocation, where another allocation does no harm.
   mx_atomic(mx_visit_fn*) slow_visit;
+  // Frees the blocks that a theap which has shelves keeps at hand: all, or those it does not use.
+  mx_atomic(mx_clear_fn*) clear_shelves;
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);

@@ -16,6 +16,7 @@
 #define MX_HEAP_HEAP_H
 
 #include "../base/counters.h"
+#include "../base/hooks.h"
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../mem/numa.h"
@@ -32,6 +33,17 @@ typedef struct mx_subproc_s mx_subproc_t;
 // Pages that the record of a destroyed heap keeps, and about how many all of a sub-process' do.
 #define MX_HEAP_CACHED_MAX 16
 #define MX_HEAP_CACHED_ALL 32
+
+// Freed blocks of one bin that a thread keeps at hand, see alloc/shelf.c.
+#define MX_SHELF_PLACES 31
+typedef struct mx_shelf_s {
+  uint32_t count;
+  uint16_t most;  // so many may be put here before somebody looks; 0: has no blocks
+  uint16_t seen;  // `count` at the last round
+  mx_block_t* blocks[MX_SHELF_PLACES];
+} mx_shelf_t;
+
+#define MX_SHELF_COUNT (MX_SHELVES ? MX_SMALL_BINS + 1 : 1)
 
 struct mx_theap_s {
   mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where tapped
@@ -74,6 +86,7 @@ struct mx_theap_s {
   // Of each theap again: bins whose current page was made of used memory, those where a round found
   // it half carved at most, and those where pages are carved further than that.
   uint64_t slack[MX_BIN_WORDS], slack_seen[MX_BIN_WORDS], dense[MX_BIN_WORDS];
+  mx_shelf_t* shelves;                   // one for each small bin, or NULL
 };
 
 struct mx_heap_s {
@@ -127,6 +140,18 @@ extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap_var;
 // thread has none at all.
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last_var;
 #define mx_tls_last mx_tls(mx_tls_last_var)
+
+// The shelves of this thread's default theap, or those that are empty and take nothing.
+extern mx_hidden mx_shelf_t mx_shelves_none[MX_SHELF_COUNT];
+extern mx_hidden mx_thread_local mx_shelf_t* mx_tls_shelves_var;
+#define mx_tls_shelves mx_tls(mx_tls_shelves_var)
+
+// Frees what a theap has at hand: all, or what it did not use for a round.
+mx_inline void mx_shelves_clear(mx_theap_t* theap, bool all) {
+  if (MX_SHELVES && theap->shelves != NULL) {
+    mx_load_relaxed(&mx_hooks.clear_shelves)(theap, all);
+  }
+}
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
 

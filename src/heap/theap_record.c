@@ -64,6 +64,9 @@ void mx_theap_wipe(mx_theap_t* theap) {
   memset(theap->partial_count, 0, sizeof(theap->partial_count));
   memset(theap->full_count, 0, sizeof(theap->full_count));
   memset(theap->retained, 0, sizeof(theap->retained));
+  if (MX_SHELVES && theap->shelves != NULL) {
+    memset(theap->shelves, 0, MX_SHELF_COUNT * sizeof(mx_shelf_t));
+  }
   theap->retained_slices = theap->retained_small = 0;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
 }

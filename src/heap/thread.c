@@ -34,7 +34,7 @@ mx_subproc_t mx_subproc_main;
   {                                                                                              \
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0}, {NULL}, \
         {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, \
-        0, NULL, NULL, NULL, false, false, {0}, {0}, {0}                                         \
+        0, NULL, NULL, NULL, false, false, {0}, {0}, {0}, NULL                                   \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
@@ -42,6 +42,8 @@ mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap 
 
 mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
 mx_thread_local mx_theap_t* mx_tls_last_var = &mx_theap_empty;
+mx_shelf_t mx_shelves_none[MX_SHELF_COUNT];
+mx_thread_local mx_shelf_t* mx_tls_shelves_var = mx_shelves_none;
 
 // ---- start -------------------------------------------------------------------------------------
 
@@ -89,6 +91,13 @@ static void unbind(mx_theap_t* theap) {
   }
 }
 
+// The thread's default theap is about to be another one.
+static void leave_shelves(void) {
+  if (!MX_SHELVES || mx_tls_shelves == mx_shelves_none) return;
+  mx_tls_shelves = mx_shelves_none;
+  mx_shelves_clear(mx_tls_theap, true);
+}
+
 static void leave_heap(mx_theap_t* theap) {
   mx_lock_acquire(&theap->guard);
   if (mx_load_acquire(&theap->heap) != NULL) {
@@ -99,7 +108,10 @@ static void leave_heap(mx_theap_t* theap) {
 }
 
 static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
-  if (mx_tls_theap == theap) mx_tls_theap = first;
+  if (mx_tls_theap == theap) {
+    leave_shelves();
+    mx_tls_theap = first;
+  }
   if (mx_tls_last == theap) mx_tls_last = first;
   theap->next_in_heap = first->spares;
   first->spares = theap;
@@ -246,7 +258,9 @@ mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
 
 mx_theap_t* mx_thread_set_default(mx_theap_t* theap) {
   mx_theap_t* const before = mx_thread_theap();
-  if (before != NULL) mx_tls_theap = theap;
+  if (before == NULL) return NULL;
+  leave_shelves();
+  mx_tls_theap = theap;
   return before;
 }
 
@@ -280,6 +294,7 @@ bool mx_thread_join(mx_subproc_t* subproc) {
   leave_heap(first);
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
+  leave_shelves();
   mx_tls_theap = mx_tls_last = first;
   return true;
 }
@@ -347,6 +362,7 @@ void mx_thread_done(void* first_of_thread) {
   mx_theap_t* const first = (mx_theap_t*)first_of_thread;
   // A thread that ended by a call of its own may have armed nothing since.
   if (first == NULL || mx_tls_theap->first != first) return;
+  leave_shelves();
   mx_tls_theap = mx_tls_last = &mx_theap_ended;
   mx_call_enter();
   end_thread(first);

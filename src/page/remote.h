@@ -20,13 +20,19 @@
 
 #define MX_OWNED ((uintptr_t)1)
 
-// Frees a block from outside. True: the caller now owns the page and must hand it on.
-mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
+// Frees a list of blocks from outside, which ends in `last`. True: the caller now owns the page and
+// must hand it on.
+mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_t* last) {
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
-    mx_block_set_next(page, block, (mx_block_t*)(old & ~MX_OWNED));
-  } while (!mx_cas_weak_acq_rel(&page->remote, &old, (uintptr_t)block | MX_OWNED));
+    mx_block_set_next(page, last, (mx_block_t*)(old & ~MX_OWNED));
+  } while (!mx_cas_weak_acq_rel(&page->remote, &old, (uintptr_t)first | MX_OWNED));
   return (old & MX_OWNED) == 0;
+}
+
+// The same for one block.
+mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
+  return mx_remote_push_list(page, block, block);
 }
 
 // Becomes the owner of an abandoned page; false when somebody else is.
