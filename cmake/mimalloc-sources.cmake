@@ -38,17 +38,17 @@ set(mi_source_names
   heap/claim.c
   heap/deferred.c
   heap/fork.c
-  heap/give_back.c
-  heap/heap.c
   heap/heap_cache.c
+  heap/heap_end.c
   heap/heap_record.c
+  heap/hole_walk.c
   heap/huge_cache.c
   heap/os_pages.c
   heap/subproc.c
   heap/theap.c
   heap/theap_check.c
   heap/theap_record.c
-  heap/thread.c
+  heap/thread_life.c
   heap/trim.c
   alloc/free.c
   alloc/guarded.c
@@ -64,7 +64,7 @@ set(mi_source_names
   service/leaks.c
   service/limits.c
   service/log.c
-  service/options.c
+  service/option_names.c
   service/scavenger.c
   service/stack.c
   service/stats.c
@@ -81,13 +81,13 @@ set(mi_source_names
   api/api_heap.c
   api/api_heap_manage.c
   api/api_hooks.c
-  api/api_memory.c
   api/api_option.c
   api/api_posix.c
   api/api_runtime.c
   api/api_stats.c
   api/api_subproc.c
   api/api_theap.c
+  api/handles.c
   api/root.c
   override/cxx.c
   override/elf.c

@@ -7,8 +7,14 @@
 /// block back to the allocator that it came from (they are the same one where mimalloc overrides
 /// `malloc`, see mimalloc-override.h for programs that do so in their source).
 ///
-/// This header is one file because it is installed as one file. In order: version, attributes,
-/// types; then the calls by group; then C++; at the end the older interface.
+/// This header is one file because it is installed as one file. In order:
+/// - @ref version, @ref attributes, @ref types;
+/// - @ref malloc, @ref extended, @ref aligned, @ref zeroinit;
+/// - @ref heap, @ref theap, @ref arenas, @ref subproc;
+/// - @ref options, @ref stats, @ref runtime;
+/// - @ref posix, @ref cpp, @ref compat, @ref typed;
+/// - types and option numbers of the older generation (MI_API_VERSION 1 and 2);
+/// - C++ classes: allocators for containers, and memory resources.
 ///
 /// Rules that hold for every call that allocates, unless its comment says otherwise:
 /// - Sizes and alignments are in bytes. A block is aligned to at least 16 bytes.

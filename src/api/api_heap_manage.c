@@ -12,12 +12,6 @@
 #include "handles.h"
 #include "root.h"
 
-mx_noinline mx_theap_t* mx_api_theap_search(mi_heap_t* heap) {
-  mx_theap_t* const theap = mx_thread_theap_of(mx_api_heap(heap), true);
-  if (theap == NULL) errno = ENOMEM;
-  return theap;
-}
-
 // ---- making ------------------------------------------------------------------------------------
 
 mi_heap_t* mi_heap_try_new(int heap_tag, bool allow_destroy, mi_arena_id_t arena_id) {

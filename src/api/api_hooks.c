@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls on the life of process and threads, collecting, and the deferred-free function.
+// Owns the calls on the life of process and threads, giving memory back, and the deferred-free
+// function.
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
@@ -27,7 +28,7 @@ void mi_register_deferred_free(mi_deferred_free_fun* fun, void* arg) mi_attr_noe
   mx_store_relaxed(&mx_hooks.deferred_free, fun == NULL ? NULL : &run_deferred);
 }
 
-// ---- collecting --------------------------------------------------------------------------------
+// ---- giving memory back ------------------------------------------------------------------------
 
 void mi_collect(bool force) mi_attr_noexcept {
   mx_theap_t* const theap = mx_thread_theap();
@@ -42,6 +43,8 @@ void mi_collect_reduce(size_t target_thread_owned) mi_attr_noexcept {
   mi_collect(true);
   mx_thread_reduce(target_thread_owned);
 }
+
+size_t mi_purge_holes(void) mi_attr_noexcept { return mx_give_back_now(); }
 
 // ---- threads -----------------------------------------------------------------------------------
 

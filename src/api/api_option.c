@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Owns the option calls of the public interface: numbers in, values out; see service/options.h.
+// Owns the option calls of the interface: numbers in, values out (see service/option_names.h).
 //
 // The public numbers are those of base/options.h, which is checked here name by name. A program
 // built for an older interface translates its numbers in the header.
 #include "../../include/mimalloc.h"
-#include "../service/options.h"
+#include "../service/option_names.h"
 
 #define SAME_NUMBER(name, value)                                             \
   mx_static_assert((int)mi_option_##name == (int)mx_opt_##name,              \

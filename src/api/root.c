@@ -24,7 +24,7 @@
 #include "../service/give_back.h"
 #include "../service/leaks.h"
 #include "../service/log.h"
-#include "../service/options.h"
+#include "../service/option_names.h"
 #include "../service/stack.h"
 #include "../service/stats.h"
 

@@ -33,7 +33,7 @@ typedef struct mx_arena_s {
   mx_bits_t* waiting;
   mx_bits_t* present;      // by OS page
   mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a waiting slice was freed; of one
-                                  // in use, what was last seen of its page (see heap/give_back.c)
+                                  // in use, what was last seen of its page (see heap/hole_walk.c)
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
   uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
   void* mapping;           // what to unmap, NULL when the memory is the user's

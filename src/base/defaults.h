@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Owns the built-in value of every option. A build may choose another one with
 // -DMI_DEFAULT_<NAME>=value: a whole number, in KiB for sizes, that the environment and the program
-// then override like the value here.
+// then override like the value here. No macro can ask whether a name is defined, so this cannot be
+// one line for each option.
 #ifndef MX_BASE_DEFAULTS_H
 #define MX_BASE_DEFAULTS_H
 

@@ -8,8 +8,8 @@
 // skipped when there are none. Pages of other than main heaps are found in their heap's list; their
 // heap counts those that are worth a search.
 //
-// A page's heap can change under any of this, once, when it is deleted (see heap.c). Whoever needs
-// the heap to be right looks again under its lock; for the others either value will do.
+// A page's heap can change under any of this, once, when it is deleted (see heap_end.c). Whoever
+// needs the heap to be right looks again under its lock; for the others either value will do.
 #include "../os/track.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
@@ -179,9 +179,10 @@ bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
 }
 
 // The page was disowned as one of a first-class heap. If that was deleted meanwhile, the page must
-// be listed in the main heap instead. The fence pairs with that in move_pages (heap.c): either this
-// code sees the new heap, or the deleter sees the page disowned. The record may serve another page
-// by now, even one that is abandoned as well: that is abandoned a second time then, without harm.
+// be listed in the main heap instead. The fence pairs with that in move_pages (heap_end.c): either
+// this code sees the new heap, or the deleter sees the page disowned. The record may serve another
+// page by now, even one that is abandoned as well: that is abandoned a second time then, without
+// harm.
 static bool was_moved(mx_page_t* page, const mx_heap_t* heap) {
   mx_fence_seq_cst();
   return mx_page_heap(page) != heap && mx_remote_try_claim(page);

@@ -3,7 +3,7 @@
 // thread; a thread-heap (theap) is one thread's part of a heap.
 //
 // A page belongs to one heap, and at any time to one theap of that heap or to nobody; when its heap
-// is deleted it passes to the main heap, once (see heap.c for how). A theap's pages are its
+// is deleted it passes to the main heap, once (see heap_end.c for how). A theap's pages are its
 // thread's alone and need no lock; a heap's lists are under the heap's lock. The main heap keeps no
 // list of its pages (the arenas' records are one); other heaps do, so that they can be destroyed in
 // time proportional to what they hold.
@@ -169,7 +169,7 @@ mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* pa
 }
 
 MX_BEGIN_DECLS
-// ---- start and threads (thread.c) --------------------------------------------------------------
+// ---- start and threads (thread_life.c) ---------------------------------------------------------
 // Starts what allocation needs: facts, the page map, the main heap. Any number of times, from any
 // thread; false when the OS gives no memory at all.
 bool mx_heap_start(void);
@@ -233,7 +233,7 @@ mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin);
 // Gives all of them back (heap_record.c).
 void mx_heap_cache_drop(mx_heap_t* heap);
 
-// ---- giving heaps up (heap.c) ------------------------------------------------------------------
+// ---- giving heaps up (heap_end.c) --------------------------------------------------------------
 // Gives a heap up; its blocks become the main heap's.
 void mx_heap_delete(mx_heap_t* heap);
 // Gives a heap up with all its blocks.
@@ -341,7 +341,7 @@ size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
 // since that was done in all of them.
 void mx_subproc_trim(mx_subproc_t* subproc);
 
-// ---- giving back on request (give_back.c) ------------------------------------------------------
+// ---- giving back on request (hole_walk.c) ------------------------------------------------------
 // Makes holes in all pages at rest; answers how many bytes that gave back. With idle_only only in
 // those that nobody used since the walk before; *has_changed: there are others.
 size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);

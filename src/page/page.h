@@ -78,7 +78,7 @@ struct mx_page_s {
   mx_atomic(uintptr_t) remote;
   struct mx_page_s* next;      // in a theap's list
   struct mx_page_s* prev;
-  mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap.c
+  mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap_end.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own
   uint32_t slice_index;
   uint32_t slice_count;

@@ -17,6 +17,7 @@
 
 #include <mimalloc-new-delete.h>
 
+#include "../throws.h"
 #include "expect.h"
 
 // Sizes are hidden from the compiler, which may remove a new with its delete.
@@ -32,16 +33,6 @@ static void* keep(void* p) {
 
 static const std::size_t too_large = SIZE_MAX - 100;
 static const std::size_t sizes[] = {0, 1, 8, 16, 24, 100, 1024, 1025, 5000, 70000, 700000};
-
-template <class F>
-static bool throws_bad_alloc(F f) {
-  try {
-    f();
-  } catch (const std::bad_alloc&) {
-    return true;
-  }
-  return false;
-}
 
 // ---- the operators -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@
 
 #include "../../src/base/config.h"
 #include "../../src/base/fmt.h"
-#include "../../src/service/options.h"
+#include "../../src/service/option_names.h"
 #include "fuzz.h"
 
 #define SIZE_KIB_MAX ((long)(PTRDIFF_MAX / 1024))

@@ -3,7 +3,7 @@
 // says or stay as they were, and nothing else may happen.
 //
 // The source itself is part of this program, so that the environment can be read more than once.
-#include "../../src/service/options.c"
+#include "../../src/service/option_names.c"
 
 #include <string.h>
 

@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "../throws.h"
+
 static int failures;
 
 static void expect(bool holds, int line, const char* text) {
@@ -62,16 +64,6 @@ static int handled;
 
 static void handler() {
   if (++handled == 2) std::set_new_handler(nullptr);
-}
-
-template <class F>
-static bool throws_bad_alloc(F f) {
-  try {
-    f();
-  } catch (const std::bad_alloc&) {
-    return true;
-  }
-  return false;
 }
 
 static void test_failures() {

@@ -177,6 +177,15 @@ class Session:
       raise Skipped(f"{', '.join(missing)} not found (test/programs/install.sh installs it)")
     return paths if len(paths) > 1 else paths[0]
 
+  def load(self, interpreter, script, amount, **options):
+    """Runs a script of the folder load on the library and on the system's malloc: what its lines
+    say, by their first words. The last one is `end ok`."""
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load", script)
+    ours = self.both([*interpreter, file, str(amount)], **options)
+    lines = dict(x.split(" ", 1) for x in ours.out.decode().splitlines())
+    same("end", lines["end"], "ok")
+    return lines
+
   def path(self, *parts):
     """A path in the work folder."""
     return os.path.join(self.work, *parts)

@@ -13,7 +13,7 @@
 #include "../../src/base/config.h"
 #include "../../src/os/os.h"
 #include "../../src/service/log.h"
-#include "../../src/service/options.h"
+#include "../../src/service/option_names.h"
 #include "../child.h"
 
 static int failures;

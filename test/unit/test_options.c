@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tests service/options: the syntax of values, every name with every spelling, older names,
+// Tests service/option_names: the syntax of values, every name with every spelling, older names,
 // precedence, and what is said about a bad environment.
 //
 // The environment is read once in a process, so each case is a child of its own whose stderr is
@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "../../src/base/config.h"
-#include "../../src/service/options.h"
+#include "../../src/service/option_names.h"
 #include "../child.h"
 
 static int failures;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../../src/mem/vmem.h"
-#include "../../src/service/options.h"
+#include "../../src/service/option_names.h"
 #include "../../src/service/stats.h"
 
 static int failures;

@@ -123,7 +123,7 @@ check_macros() {
   while read -r macro; do
     grep -q -x -e "$macro" "$temp/declared" && continue
     [ "$macro" = mi_arena_id_t ] || [ "$macro" = mi_subproc_id_t ] && continue
-    cat "$here"/use_*.c "$here"/use_*.cpp "$here"/checks.h | grep -q -w -e "$macro" ||
+    cat "$here"/use_* "$here"/checks.h | grep -q -w -e "$macro" ||
       echo "$macro is not used" >>"$temp/log"
   done <"$temp/macros"
   [ ! -s "$temp/log" ]

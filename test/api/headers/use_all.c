@@ -7,6 +7,7 @@
 #include <mimalloc.h>
 
 #include "checks.h"
+#include "use_typed.h"
 
 typedef void any_fun_t(void);
 
@@ -40,49 +41,6 @@ mi_decl_nodiscard void* own_alloc_n(size_t alignment, size_t count, size_t size)
 void* own_alloc(size_t size) mi_attr_noexcept { return mi_malloc(size); }
 void* own_alloc_n(size_t alignment, size_t count, size_t size) mi_attr_noexcept {
   return mi_calloc_aligned(count, size, alignment);
-}
-
-typedef struct pair_s {
-  long first, second;
-} pair_t;
-
-static void use_typed(mi_heap_t* heap) {
-  pair_t* p = mi_malloc_tp(pair_t);
-  mi_free(p);
-  p = mi_zalloc_tp(pair_t);
-  mi_free(p);
-  p = mi_calloc_tp(pair_t, 2);
-  mi_free(p);
-  p = mi_mallocn_tp(pair_t, 2);
-#if MI_API_VERSION >= 3
-  p = mi_reallocn_tp(pair_t, p, 4);
-  p = mi_recalloc_tp(pair_t, p, 8);
-  mi_free(p);
-  p = mi_heap_malloc_tp(pair_t, heap);
-  mi_free(p);
-  p = mi_heap_zalloc_tp(pair_t, heap);
-  mi_free(p);
-  p = mi_heap_calloc_tp(pair_t, heap, 2);
-  mi_free(p);
-  p = mi_heap_mallocn_tp(pair_t, heap, 2);
-  p = mi_heap_reallocn_tp(pair_t, heap, p, 4);
-  p = mi_heap_recalloc_tp(pair_t, heap, p, 8);
-#else
-  p = mi_reallocn_tp(p, pair_t, 4);
-  p = mi_recalloc_tp(p, pair_t, 8);
-  mi_free(p);
-  p = mi_heap_malloc_tp(heap, pair_t);
-  mi_free(p);
-  p = mi_heap_zalloc_tp(heap, pair_t);
-  mi_free(p);
-  p = mi_heap_calloc_tp(heap, pair_t, 2);
-  mi_free(p);
-  p = mi_heap_mallocn_tp(heap, pair_t, 2);
-  p = mi_heap_reallocn_tp(heap, p, pair_t, 4);
-  p = mi_heap_recalloc_tp(heap, p, pair_t, 8);
-#endif
-  if (p) p->first = p->second;
-  mi_free(p);
 }
 
 static bool mi_cdecl on_block(const mi_heap_t* heap, const mi_heap_area_t* area, void* block,

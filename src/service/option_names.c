@@ -8,7 +8,7 @@
 //
 // Invariant: origins[i] only rises, so what a program has set survives a late reading of the
 // environment.
-#include "options.h"
+#include "option_names.h"
 
 #include <limits.h>
 

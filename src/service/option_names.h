@@ -4,8 +4,8 @@
 //
 // A value comes from, in falling precedence: mx_option_set, the environment, mx_option_set_default,
 // the build. An index outside of the table reads as 0 and ignores what is set.
-#ifndef MX_SERVICE_OPTIONS_H
-#define MX_SERVICE_OPTIONS_H
+#ifndef MX_SERVICE_OPTION_NAMES_H
+#define MX_SERVICE_OPTION_NAMES_H
 
 #include "../base/options.h"
 #include "log.h"
