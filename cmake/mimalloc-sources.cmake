@@ -12,6 +12,7 @@ set(mi_source_names
   os/missing.c
   os/posix.c
   os/robust.c
+  os/thread.c
   os/unix_fault.c
   os/unix_thread.c
   os/wasm.c

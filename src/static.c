@@ -22,6 +22,7 @@
 #include "os/missing.c"
 #include "os/posix.c"
 #include "os/robust.c"
+#include "os/thread.c"
 #include "os/unix_fault.c"
 #include "os/unix_thread.c"
 #include "os/wasm.c"

@@ -29,13 +29,6 @@
 extern const mx_libc_t mx_libc __attribute__((weak));
 
 mx_thread_local int mx_nolibc_errno;
-mx_thread_local uintptr_t mx_thread_number = MX_THREAD_UNNUMBERED;
-
-uintptr_t mx_thread_take_number(void) {
-  static mx_atomic(uintptr_t) last = MX_THREAD_UNNUMBERED;
-  mx_thread_number = mx_add_relaxed(&last, 8) + 8;
-  return mx_thread_number;
-}
 
 // ---- process and machine -----------------------------------------------------------------------
 

@@ -15,12 +15,6 @@
 #include <sys/prctl.h>
 #endif
 
-#include "thread.h"
-
-#if defined(MX_THREAD_ANCHOR)
-mx_thread_local MX_THREAD_ANCHOR mx_thread_anchor;
-#endif
-
 // ---- the background thread ---------------------------------------------------------------------
 
 #define BACKGROUND_STACK (64 * 1024)

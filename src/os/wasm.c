@@ -17,11 +17,8 @@
 #endif
 
 #include "../base/lock.h"
-#include "thread.h"
 
 #define WASM_PAGE 65536  // memory grows by this
-
-mx_thread_local MX_THREAD_ANCHOR mx_thread_anchor;
 
 void mx_os_init(void) {
   mx_facts.os_page = WASM_PAGE;
