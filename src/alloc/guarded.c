@@ -213,6 +213,9 @@ static guarded_t* make_record(size_t total) {
   g->mapping_size = total;
   g->used_size = 0;
   g->data = mapping + MX_SLICE_SIZE;
+  // An OS page of other properties than what lies around it stays a mapping of its own when its
+  // access changes: to split off one and to merge it again would be three times the work.
+  mx_os_advise_large(g->data, mx_facts.os_page, false);
   return g;
 }
 

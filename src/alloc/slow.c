@@ -75,35 +75,57 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   return p;
 }
 
-static void* alloc_sampled(size_t size, mx_theap_t* theap) {
-  if (size > MX_MAX_ALLOC) return NULL;
+mx_noinline static void* alloc_visit(size_t size, mx_theap_t* theap, bool zero) {
   mx_call_enter();
-  note_visit(theap);  // with a high rate there are no others
-  void* const p = mx_sample_turn(theap, size);
+  void* const p = alloc_slow(size, theap, zero);
   mx_call_leave();
   return p;
 }
 
+// ---- sampled threads ---------------------------------------------------------------------------
+
 // What the fast path does, which had nothing to look at but an empty front.
-static void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
-  if (size > MX_BIN_MAX_SIZE - MX_PAD || (MX_ZERO_BLOCKS && size == 0)) return NULL;
-  mx_page_t* const page = theap->current[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
+mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
+  if (size - MX_SIZE_MIN > MX_BIN_MAX_SIZE - MX_PAD - MX_SIZE_MIN) {
+    return alloc_visit(size, theap, zero);
+  }
+  const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
+  const bool is_small = (padded <= MX_SMALL_MAX);
+  mx_page_t* const page =
+      theap->current[mx_likely(is_small) ? (padded + MX_ALIGN - 1) / MX_ALIGN : mx_bin_of(padded)];
   mx_block_t* const block = mx_take(page, size, false);
-  if (block != NULL && zero) memset(block, 0, MX_PADDING ? size : page->block_size);
+  if (mx_unlikely(block == NULL)) return alloc_visit(size, theap, zero);
+  if (zero) memset(block, 0, MX_PADDING ? size : page->block_size);
   return block;
 }
 
-mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
   void* p = NULL;
-  if (mx_unlikely(theap->is_tapped)) {
-    if (mx_unlikely(mx_sample_is_due(theap))) p = alloc_sampled(size, theap);
-    if (p == NULL) p = alloc_behind_front(size, theap, zero);
-    if (p != NULL) return p;
+  if (size <= MX_MAX_ALLOC) {
+    mx_call_enter();
+    note_visit(theap);  // with a high rate there are no others
+    p = mx_sample_turn(theap, size);
+    mx_call_leave();
   }
-  mx_call_enter();
-  p = alloc_slow(size, theap, zero);
-  mx_call_leave();
-  return p;
+  return p != NULL ? p : alloc_behind_front(size, theap, zero);
+}
+
+mx_noinline static void* alloc_tapped_zero(size_t size, mx_theap_t* theap) {
+  return alloc_behind_front(size, theap, true);
+}
+
+// All that a program allocates comes by here while it is sampled: no frame, but for zeroes.
+mx_noinline static void* alloc_tapped(size_t size, mx_theap_t* theap, bool zero) {
+  if (mx_unlikely(mx_sample_is_due(theap))) return alloc_sampled(size, theap, zero);
+  if (zero) return alloc_tapped_zero(size, theap);
+  return alloc_behind_front(size, theap, false);
+}
+
+// ---- the ways to here --------------------------------------------------------------------------
+
+mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+  return mx_unlikely(theap->is_tapped) ? alloc_tapped(size, theap, zero)
+                                       : alloc_visit(size, theap, zero);
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
