@@ -76,7 +76,7 @@ static uint64_t msecs_of(struct timeval t) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_usec / 1000;
 }
 
-// Bytes of memory present; 0 where the system does not say it in one call.
+// Bytes of memory present; 0 where the system does not tell.
 static size_t resident(void) {
 #if MX_SYSTEM == MX_LINUX
   return mx_linux_resident();
@@ -87,6 +87,7 @@ static size_t resident(void) {
       task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &count);
   return r == KERN_SUCCESS ? (size_t)info.resident_size : 0;
 #else
+  mx_static_assert(!MX_TELLS_RESIDENT, "a system that tells has its way to ask above");
   return 0;
 #endif
 }

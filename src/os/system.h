@@ -33,6 +33,13 @@
 #define MX_UNIX 0
 #endif
 
+// Whether the system says in one call how much memory is present just now.
+#if MX_SYSTEM == MX_POSIX && !defined(__APPLE__)
+#define MX_TELLS_RESIDENT 0
+#else
+#define MX_TELLS_RESIDENT 1
+#endif
+
 // Bits of an address in a program on Linux or another Unix. x86-64 gives more to who asks with a
 // hint, which we never do; arm64 has 48 or (small kernels) 39, which a larger map covers as well.
 #if !MX_64BIT

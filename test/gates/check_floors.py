@@ -27,7 +27,7 @@ FLOORS = ["base", "os", "mem", "arena", "page", "heap", "alloc", "service", "api
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 60
 # Files that decide what compiler, processor, build or system this is; all others see constants.
 CONDITIONAL = {"base/config.h", "base/compiler.h", "base/defaults.h", "base/atomic.h",
-               "base/bits.h", "mem/pagemap.h", "api/root.c"}
+               "base/bits.h"}
 CONDITIONAL_FLOORS = {"os", "override"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
