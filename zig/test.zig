@@ -226,6 +226,47 @@ test "ten thousand threads end with live blocks" {
     try testing.expect(mimalloc.processInfo().current_rss < before + most_growth);
 }
 
+fn freeAll(blocks: [][]u8) void {
+    for (blocks) |block| gpa.free(block);
+}
+
+// In fast builds a thread keeps the last blocks of each size that it freed at hand. Were they lost
+// with the thread, this would cost 130 KiB each time.
+test "a thousand threads end with freed blocks at hand" {
+    if (builtin.single_threaded) return;
+    var before: usize = 0;
+    var blocks: [64 * 31][]u8 = undefined;
+    for (0..1_000) |round| {
+        for (&blocks, 0..) |*block, i| {
+            block.* = try gpa.alloc(u8, 16 * (1 + i % 64));
+            @memset(block.*, @truncate(i));
+        }
+        for (blocks, 0..) |block, i| {
+            try testing.expectEqual(@as(u8, @truncate(i)), block[0]);
+            try testing.expectEqual(@as(u8, @truncate(i)), block[block.len - 1]);
+        }
+        const thread = try std.Thread.spawn(small_stack, freeAll, .{@as([][]u8, &blocks)});
+        thread.join();
+        if (round == 100) before = mimalloc.processInfo().current_rss;
+    }
+    try testing.expect(mimalloc.processInfo().current_rss < before + most_growth);
+}
+
+test "a huge block that becomes a small one" {
+    for ([_]usize{ 1, 16, 1000, 1024, 1025, 5000 }) |small| {
+        var block = try gpa.alloc(u8, 3 << 20);
+        @memset(block, 7);
+        block = try gpa.realloc(block, small);
+        for (block) |byte| try testing.expectEqual(@as(u8, 7), byte);
+        gpa.free(block);
+        const others = [_][]u8{ try gpa.alloc(u8, small), try gpa.alloc(u8, small) };
+        @memset(others[0], 1);
+        @memset(others[1], 2);
+        try testing.expectEqual(@as(u8, 1), others[0][small - 1]);
+        for (others) |other| gpa.free(other);
+    }
+}
+
 fn leaveDetached(left: *Left, tag: u8, done: *std.atomic.Value(u32)) void {
     leaveBlocks(left, tag);
     _ = done.fetchAdd(1, .release);
