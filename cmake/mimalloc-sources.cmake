@@ -26,6 +26,7 @@ set(mi_source_names
   mem/vmem.c
   arena/arena.c
   arena/arena_list.c
+  arena/guard.c
   arena/huge_pages.c
   arena/purge.c
   arena/refill.c

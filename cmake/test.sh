@@ -5,7 +5,7 @@
 #   test.sh JOBS CMAKE_ARGUMENTS PRESET...
 #
 # tsan, asan, ubsan and asan-ubsan, which is both in one build, build and run a bounded selection
-# only, of programs with many threads.
+# only, of programs with many threads; so does secure-full, the secure build with all mitigations.
 # A failure does not keep the other builds from being tested. Ends with the closing lines of each
 # ctest; the whole output of each is in out/PRESET/test.log.
 set -u
@@ -18,6 +18,10 @@ closing=""
 
 sanitized="api-heap-threads stress-wander stress-onepage stress-pipes stress-heaps stress-subprocs
            stress-reenter stress-grow"
+
+# What depends on the guard pages and the quarantine of secure-full.
+guarded="unit-bits api-aligned api-edges api-fork-threads api-heap-threads api-moved stress-replay
+         stress-grow"
 
 # Whether there is a clang whose thread sanitizer can be linked.
 has_tsan() {
@@ -83,15 +87,21 @@ stopped after 5 minutes; the rows that are not named were not run" ;;
     debug) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TEST_REAL=no" ;;
     secure) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE=ON" ;;
     tsan) type="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_TOOLCHAIN_FILE=cmake/clang.cmake -DMI_DEBUG_TSAN=ON -DMI_OVERRIDE=OFF" ;;
+    secure-full) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE_FULL=ON" ;;
     asan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_OVERRIDE=OFF" ;;
     asan-ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_DEBUG_UBSAN=ON -DMI_OVERRIDE=OFF" ;;
     ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_DEBUG_UBSAN=ON" ;;
     *) type="-DCMAKE_BUILD_TYPE=Release" ;;
   esac
+  chosen=""
   case $preset in
-    *san)
+    *san) chosen=$sanitized ;;
+    secure-full) chosen=$guarded ;;
+  esac
+  case $preset in
+    *san | secure-full)
       targets="--target"
-      for name in $sanitized; do
+      for name in $chosen; do
         targets="$targets mimalloc-$name"
         selection="$selection|$name"
       done

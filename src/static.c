@@ -38,6 +38,7 @@
 
 #include "arena/arena.c"
 #include "arena/arena_list.c"
+#include "arena/guard.c"
 #include "arena/huge_pages.c"
 #include "arena/purge.c"
 #include "arena/refill.c"

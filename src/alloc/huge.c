@@ -52,19 +52,34 @@ static void advise_thp(const mx_page_t* page, size_t bytes) {
   mx_os_advise_large(first, (size_t)(end - first), true);
 }
 
+static size_t slices_for(size_t bytes) {
+  return mx_div_up(bytes + (MX_GUARD_PAGES ? mx_facts.os_page : 0), MX_SLICE_SIZE);
+}
+
+// What former pages left inaccessible becomes accessible, and what lies behind the block not.
+static bool guard_fresh(mx_subproc_t* subproc, mx_page_t* page) {
+  if (page->arena != NULL &&
+      !mx_arena_guard(page->arena, page->slice_index, page->slice_count, false)) {
+    mx_slices_free(&subproc->arenas, page->arena, page->slice_index, page->slice_count);
+    return false;
+  }
+  mx_page_guard_huge(page, true);
+  return true;
+}
+
 // A block of which no byte is in use yet. *is_zero: it reads as zero.
 static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool* is_zero) {
   mx_slices_t slices;
-  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
-  const size_t count = mx_div_up(bytes + guard, MX_SLICE_SIZE);
+  const size_t count = slices_for(bytes);
   const size_t step = MOVE_STEP / MX_SLICE_SIZE;
   mx_page_t* page = mx_huge_page_alloc(heap, is_growing ? mx_align_up(count, step) : count,
                                        align_slices, is_growing, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
+  if (MX_GUARD_PAGES && !guard_fresh(heap->subproc, page)) return NULL;
   if (slices.is_zero) advise_thp(page, bytes);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
@@ -129,7 +144,7 @@ static void clear_tail(mx_page_t* page, size_t old_bytes, size_t bytes, bool zer
 }
 
 static void shrink(mx_page_t* page, size_t bytes) {
-  const size_t keep = mx_div_up(bytes, MX_SLICE_SIZE);
+  const size_t keep = slices_for(bytes);
   const size_t drop = page->slice_count - keep;
   if (drop > 0 && page->arena != NULL) {
     mx_subproc_t* const subproc = mx_page_heap(page)->subproc;
@@ -145,7 +160,8 @@ static bool extend(mx_page_t* page, size_t more) {
   const size_t index = page->slice_index + page->slice_count;
   bool is_zero;
   if (!mx_slices_extend(arenas, page->arena, index, more, &is_zero)) return false;
-  if (!mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
+  const bool is_open = (!MX_GUARD_PAGES || mx_arena_guard(page->arena, index, more, false));
+  if (!is_open || !mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
     mx_slices_free(arenas, page->arena, index, more);
     return false;
   }
@@ -155,7 +171,7 @@ static bool extend(mx_page_t* page, size_t more) {
 
 static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
   const size_t old_bytes = page->block_size;
-  const size_t need = mx_div_up(bytes, MX_SLICE_SIZE);
+  const size_t need = slices_for(bytes);
   if (need > page->slice_count) {
     if (page->arena == NULL) return false;
     const size_t more = need - page->slice_count;
@@ -209,6 +225,8 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_page_t* target = make_block(heap, room, 1, true, &is_zero);
   if (target == NULL) target = make_block(heap, bytes, 1, true, &is_zero);
   if (target == NULL) return NULL;
+  // Its end is not yet where it will be.
+  if (MX_GUARD_PAGES && !mx_page_guard_huge(target, false)) return NULL;
   // Page tables moved onto memory that is there already would lose it, and the next block would
   // pay more faults than the copy costs.
   if (is_mostly_present(target, old_bytes)) {
@@ -247,5 +265,8 @@ bool mx_huge_resize(mx_page_t* page, size_t size) {
 void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero) {
   const size_t bytes = bytes_for(page, size);
   if (bytes == 0) return NULL;
-  return resize(page, bytes, zero) ? page->start : move(page, bytes, zero);
+  if (MX_GUARD_PAGES && !mx_page_guard_huge(page, false)) return NULL;
+  void* const p = (resize(page, bytes, zero) ? page->start : move(page, bytes, zero));
+  if (MX_GUARD_PAGES) mx_page_guard_huge(p == NULL ? page : mx_pagemap_get(p), true);
+  return p;
 }

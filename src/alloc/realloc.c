@@ -87,13 +87,14 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
 }
 
 // A block that grows by a small step will grow again: room for some more steps saves half of the
-// copies. Blocks below ROOM_MIN are cheap to copy; with padding the usable size is what was asked.
+// copies. Blocks below ROOM_MIN are cheap to copy.
 #define ROOM_MIN (8 * MX_KIB)
 
 static size_t with_room(size_t size, size_t old_usable) {
-  if (MX_PADDING || size < ROOM_MIN || size > MX_BIN_MAX_SIZE) return size;
+  const size_t most = MX_BIN_MAX_SIZE - MX_PAD;
+  if (MX_HARDEN_SLOWLY || size < ROOM_MIN || size > most) return size;
   if (size <= old_usable || size - old_usable > old_usable / 8) return size;
-  return mx_min(size + size / 8, MX_BIN_MAX_SIZE);
+  return mx_min(size + size / 8, most);
 }
 
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
@@ -103,6 +104,8 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   void* const fresh = (outgrows ? alloc_apart(theap, asked, 1, true, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
+  // With padding the usable size is what was asked for; the room is found by the next resize.
+  if (MX_PADDING && asked > size) mx_harden_shrink(fresh, size);
   const size_t keep = mx_min(old_usable, size);
   memcpy(fresh, p, keep);
   if (zero) {
@@ -114,7 +117,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
 }
 
 static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero) {
-  if (MX_HARDEN_SLOWLY || MX_GUARD_PAGES) return NULL;  // these follow every block from its start
+  if (MX_HARDEN_SLOWLY) return NULL;  // these follow every block from its start
   if (!MX_PADDING) return mx_huge_realloc(page, size, zero);
   mx_harden_check_huge(page, page->start);
   const size_t old_bytes = page->block_size;

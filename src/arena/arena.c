@@ -61,10 +61,12 @@ size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
 
 // ---- making ------------------------------------------------------------------------------------
 
+#define SLICE_BITMAPS ((size_t)(MX_GUARD_PAGES ? 5 : 4))
+
 static size_t meta_bytes(size_t slices) {
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
-                         (4 + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
+                         (SLICE_BITMAPS + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
                              sizeof(mx_bits_t) +
                          mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)) +
                          slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE,
@@ -81,8 +83,9 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   arena->dirty = (mx_bits_t*)(void*)(p + bitmap);
   arena->committed = (mx_bits_t*)(void*)(p + 2 * bitmap);
   arena->waiting = (mx_bits_t*)(void*)(p + 3 * bitmap);
-  arena->present = (mx_bits_t*)(void*)(p + 4 * bitmap);
-  p += (4 + mx_arena_bits_per_slice()) * bitmap;
+  arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + 4 * bitmap) : NULL);
+  arena->present = (mx_bits_t*)(void*)(p + SLICE_BITMAPS * bitmap);
+  p += (SLICE_BITMAPS + mx_arena_bits_per_slice()) * bitmap;
   arena->freed_at = (mx_atomic(uint32_t)*)(void*)p;
   p += mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t));
   arena->abandoned = (mx_bits_t*)(void*)p;

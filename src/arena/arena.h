@@ -11,6 +11,9 @@
 // that it costs memory. It follows what is carved and what is given back, not what is reserved;
 // the statistics' committed bytes are its bits. A page of blocks finds its holes in it.
 //
+// In builds with guard pages `guarded` says that the last OS page of a slice may be inaccessible. It
+// stays so when the slice becomes free: most are taken next for a page that wants it again.
+//
 // An arena's metadata (bitmaps, and a page record for every slice) lies in a mapping of its own,
 // away from what users write. It is touched only as slices are.
 #ifndef MX_ARENA_ARENA_H
@@ -31,6 +34,7 @@ typedef struct mx_arena_s {
   mx_bits_t* dirty;
   mx_bits_t* committed;
   mx_bits_t* waiting;
+  mx_bits_t* guarded;      // NULL in builds without guard pages
   mx_bits_t* present;      // by OS page
   mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a waiting slice was freed; of one
                                   // in use, what was last seen of its page (see heap/hole_walk.c)
@@ -116,6 +120,10 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 // Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
+
+// In builds with guard pages. Of the caller's run, makes the last OS page inaccessible when that is
+// wanted, and all others accessible that former pages left otherwise; false when one stays so.
+bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted);
 
 // Moves OS pages of free slices to where a part of the caller's run is fresh, whatever they hold.
 void mx_arena_refill(mx_arenas_t* arenas, mx_arena_t* arena, void* start, size_t size);

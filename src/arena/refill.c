@@ -56,7 +56,8 @@ static bool move_grain(mx_arenas_t* arenas, mx_arena_t* from, size_t grain, uint
   if (!mx_bits_try_claim(from->free, grain, GRAIN)) return false;
   const size_t waited = mx_bits_clear(from->waiting, grain, GRAIN);
   uint8_t* const start = from->start + grain * MX_SLICE_SIZE;
-  const bool moved = mx_os_move(start, to, GRAIN * MX_SLICE_SIZE);
+  const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, grain, GRAIN, false));
+  const bool moved = (!has_guard && mx_os_move(start, to, GRAIN * MX_SLICE_SIZE));
   if (moved) {
     mx_bits_clear(from->dirty, grain, GRAIN);
     mx_arena_untouch(from, start, GRAIN * MX_SLICE_SIZE);

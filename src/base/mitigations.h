@@ -39,9 +39,8 @@
 
 // 6: Bitmaps away from the blocks say which addresses are starts of live blocks (see live.h).
 // Catches every double free and every free of what is no block. Where there are canaries these say
-// the same; the bitmaps also hold against who can read and write the heap.
-#define MX_LIVE_BITS \
-  MX_MITIGATION(6, MX_CHECKED_FREE && (!MX_PADDING || MX_SECURE >= 5 || MX_DEBUG > 0))
+// the same, for less.
+#define MX_LIVE_BITS MX_MITIGATION(6, MX_CHECKED_FREE && (!MX_PADDING || MX_DEBUG > 0))
 
 // 7: Freed blocks wait before they are used again, and come back in an order that only the page's
 // key tells. Catches immediate reuse; it costs more than any other, so level 4 does without.
@@ -57,12 +56,9 @@
 // 10: An inaccessible OS page ends every page of blocks, and every huge block.
 #define MX_GUARD_PAGES MX_MITIGATION(10, MX_SECURE >= 5)
 
-// 11: The default of the option zero_on_free, by which freed blocks are cleared.
-#define MX_ZERO_ON_FREE MX_MITIGATION(11, MX_SECURE >= 5)
-
-// 12: The debug fills: fresh blocks read as 0xD0, freed ones as 0xDF, and a freed block that was
+// 11: The debug fills: fresh blocks read as 0xD0, freed ones as 0xDF, and a freed block that was
 // written to is reported when it is used again.
-#define MX_DEBUG_FILL MX_MITIGATION(12, MX_DEBUG > 0)
+#define MX_DEBUG_FILL MX_MITIGATION(11, MX_DEBUG > 0)
 #define MX_FILL_FRESH 0xD0
 #define MX_FILL_FREED 0xDF
 #define MX_FILL_SLACK 0xDE

@@ -83,8 +83,10 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;
   mx_page_t* page = mx_arena_record(slices.arena, slices.index);
+  const bool is_open =
+      (!MX_GUARD_PAGES || mx_arena_guard(slices.arena, slices.index, slices.count, true));
   mx_page_init(page, &slices, size, bin, heap);
-  if (!mx_pagemap_set(slices.start, slices.count, page)) {
+  if (!is_open || !mx_pagemap_set(slices.start, slices.count, page)) {
     mx_slices_free(arenas, slices.arena, slices.index, slices.count);
     return NULL;
   }
@@ -96,7 +98,8 @@ void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
   mx_page_hold(page);  // nobody has borrowed it, and nobody may from now on
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
-  if (MX_GUARD_PAGES) mx_page_set_guard(page, false);
+  // Slices with an inaccessible place inside are lost.
+  if (MX_GUARD_PAGES && mx_page_is_huge(page) && !mx_page_guard_huge(page, false)) return;
   if (MX_TRACK) mx_track_no_access(page->start - (uintptr_t)page->start % MX_SLICE_SIZE,
                                    mx_page_size(page));
   mx_slices_free(arenas, page->arena, page->slice_index, page->slice_count);

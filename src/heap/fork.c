@@ -137,6 +137,10 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
       // It may have been decommitted, and not have been noted yet.
       if (!mx_os_overcommits()) mx_bits_clear(arena->committed, i, 1);
       mx_pagemap_set(slice, 1, NULL);
+      if (MX_GUARD_PAGES) {
+        mx_os_guard(slice, MX_SLICE_SIZE, false);  // a huge block's
+        mx_arena_guard(arena, i, 1, false);
+      }
       mx_slices_free(arenas, arena, i, 1);
       i++;
       continue;

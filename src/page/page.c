@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../mem/random.h"
 #include "../mem/vmem.h"
@@ -21,20 +20,15 @@
 
 mx_page_t mx_page_none;
 
-// Behind a huge block all that is left of its slices is a guard.
-void mx_page_set_guard(mx_page_t* page, bool install) {
-  const uintptr_t shift = (uintptr_t)page->start % MX_SLICE_SIZE;
-  uint8_t* const end = page->start - shift + mx_page_size(page);
-  uint8_t* const from = (mx_page_is_huge(page) ? page->start + page->block_size
-                                               : end - mx_facts.os_page);
-  mx_os_guard(from, (size_t)(end - from), install);
+// Right behind it: what comes then may hold memory for its growth.
+bool mx_page_guard_huge(mx_page_t* page, bool install) {
+  return mx_os_guard(page->start + page->block_size, mx_facts.os_page, install);
 }
 
 // Gives a page its key, and a place in front of its first block: as large as the alignment of the
 // blocks, which therefore stay aligned as they are promised to be.
 static void init_hardened(mx_page_t* page) {
   page->key = mx_random64() & ~(uint64_t)0xFF;
-  if (MX_GUARD_PAGES) mx_page_set_guard(page, true);
   if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
   if (MX_QUARANTINE) {
     mx_page_extra_t* const extra = mx_page_extra(page);
@@ -85,9 +79,10 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   mx_store_release(&page->remote, MX_OWNED);
 }
 
-// How many bytes its slices have from its first block on.
+// How many bytes for blocks its slices have from its first block on.
 static size_t room_of(const mx_page_t* page) {
-  return mx_page_size(page) - (uintptr_t)page->start % MX_SLICE_SIZE;
+  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
+  return mx_page_size(page) - (uintptr_t)page->start % MX_SLICE_SIZE - guard;
 }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
@@ -97,17 +92,20 @@ void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
   if (mx_likely(need <= room)) return;
   const size_t more = mx_div_up(need - room, MX_SLICE_SIZE);
   const size_t next = page->slice_index + page->slice_count;
+  const size_t all = page->slice_count + more;
   bool is_zero;
   if (!mx_slices_extend(arenas, page->arena, next, more, &is_zero)) {
     page->is_final = 1;
     return;
   }
-  if (!mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
+  const bool is_open =
+      (!MX_GUARD_PAGES || mx_arena_guard(page->arena, page->slice_index, all, true));
+  if (!is_open || !mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
     mx_slices_free(arenas, page->arena, next, more);
     page->is_final = 1;
     return;
   }
-  page->slice_count += (uint32_t)more;
+  page->slice_count = (uint32_t)all;
 }
 
 // How many blocks may be carved in the slices that the page has.

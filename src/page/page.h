@@ -40,6 +40,7 @@
 
 #include "../arena/arena.h"
 #include "../base/check.h"
+#include "../base/facts.h"
 #include "../base/sizeclass.h"
 #include "../mem/pagemap.h"
 
@@ -86,8 +87,8 @@ struct mx_page_s {
   struct mx_page_s* heap_prev;
 };
 
-// Builds in which what follows the last block is marked take all slices at once.
-#define MX_PAGE_GROWS (!MX_GUARD_PAGES && !MX_TRACK)
+// Memory tools are told of all slices at once.
+#define MX_PAGE_GROWS (!MX_TRACK)
 
 mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
                  "a page record is two cache lines");
@@ -119,8 +120,9 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
 // The first page of an arena at or behind slice *index, which becomes that behind the page; NULL
 // when there is no more. What the page says is stable only while its heap is not in use.
 mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);
-// Makes the last OS page of a page inaccessible, or accessible again (level 5).
-void mx_page_set_guard(mx_page_t* page, bool install);
+// Level 5. Makes the OS page behind a huge block inaccessible, or accessible again; false when the OS
+// refuses.
+bool mx_page_guard_huge(mx_page_t* page, bool install);
 // Whether all invariants hold (debug level 3).
 bool mx_page_is_valid(const mx_page_t* page);
 MX_END_DECLS
@@ -132,8 +134,9 @@ mx_inline size_t mx_page_size(const mx_page_t* page) {
 // How many slices a new page must have for its first block.
 mx_inline size_t mx_page_first_slices(size_t block_size) {
   const size_t fence = (MX_PADDING ? MX_SLICE_SIZE / 2 : 0);
+  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   const size_t most = mx_page_slices_for(block_size);
-  return MX_PAGE_GROWS ? mx_min(mx_div_up(block_size + fence, MX_SLICE_SIZE), most) : most;
+  return MX_PAGE_GROWS ? mx_min(mx_div_up(block_size + fence + guard, MX_SLICE_SIZE), most) : most;
 }
 
 // How many bytes from its start may belong to a page, judged by what never changes while it lives.
