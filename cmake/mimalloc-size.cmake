@@ -30,7 +30,8 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
   endif()
   foreach(source IN LISTS mi_sources)
     if(source MATCHES "/alloc/(free|harden|realloc|slow)[.]c|/page/page[.]c|/heap/theap[.]c|/override/elf[.]c" OR
-       source MATCHES "/mem/bitmap[.]c|/arena/slices[.]c")
+       source MATCHES "/mem/bitmap[.]c|/arena/slices[.]c" OR
+       (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
       set(options -O2)
     else()
       set(options ${small})

@@ -78,7 +78,9 @@ mx_noinline void mx_free_slow(void* p) {
     free_local(page, block);
     return;
   }
-  if (MX_HARDEN && !mx_harden_free_remote(page, block)) return;
+  const bool may =
+      (!MX_HARDEN || mx_harden_put_remote(page, block) || mx_harden_free_remote(page, block));
+  if (!may) return;
   if (mx_remote_push(page, (mx_block_t*)block)) mx_page_claimed_by_free(page);
 }
 

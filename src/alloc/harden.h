@@ -142,29 +142,35 @@ mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// Whether nobody wrote past the end of a live block of `size` bytes.
-mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size) {
+// Whether nobody wrote past the end of a live block of `size` bytes, whose key this is.
+mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, uint64_t key,
+                                       size_t size) {
   if (!MX_CHECK_END) return true;
   const size_t whole = page->block_size;
+  const uint8_t* const p = (const uint8_t*)block;
   if (mx_unlikely(whole > MX_SMALL_MAX) && mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
-    return mx_slack_is_intact((const uint8_t*)block + size);
+    return mx_slack_is_intact(p + size);
   }
-  return mx_pad_behind_is_intact(page, block);
+  return mx_pad_looks_intact(key, mx_load_relaxed(mx_pad_of(p + whole)));
+}
+
+// Whether this is a live block that nobody wrote over; false says nothing yet.
+mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint64_t key) {
+  if (MX_HARDEN_SLOWLY || mx_unlikely(mx_option(zero_on_free) != 0)) return false;
+  if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
+  if (!MX_PADDING) return true;
+  const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
+  if (mx_unlikely(size >= MX_PAD_FREE)) return false;
+  return mx_likely(mx_harden_end_is_intact(page, block, key, (size_t)size));
 }
 
 // Frees a block of a page of this thread. False when that takes more, or something is wrong:
 // nothing has happened then.
 mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
   mx_block_t* const block = (mx_block_t*)p;
-  if (MX_HARDEN_SLOWLY || page->used == 1) return false;
-  if (mx_unlikely(mx_option(zero_on_free) != 0)) return false;
-  if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
+  if (page->used == 1) return false;
   const uint64_t key = mx_place_key(page, block);
-  if (MX_PADDING) {
-    const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
-    if (mx_unlikely(size >= MX_PAD_FREE)) return false;
-    if (mx_unlikely(!mx_harden_end_is_intact(page, block, (size_t)size))) return false;
-  }
+  if (!mx_harden_is_sound(page, block, key)) return false;
   mx_block_t* freed = block;
   if (MX_QUARANTINE) {
     mx_block_t** const place = mx_page_delay_place(page, block);
@@ -175,9 +181,20 @@ mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
   }
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
   if (MX_LIVE_BITS) mx_live_end(page, block);
-  mx_block_set_next(page, freed, page->free);
+  if (MX_ENCODE_LINKS && !MX_QUARANTINE) block->next = (uintptr_t)page->free ^ (uintptr_t)key;
+  else mx_block_set_next(page, freed, page->free);
   page->free = freed;
   page->used--;
+  return true;
+}
+
+// Marks a block of another thread's page as freed, which may then be pushed. False as above, and in
+// builds with bitmaps.
+mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
+  if (MX_LIVE_BITS || !MX_PADDING) return false;
+  const uint64_t key = mx_place_key(page, block);
+  if (!mx_harden_is_sound(page, block, key)) return false;
+  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));
   return true;
 }
 

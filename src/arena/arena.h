@@ -11,8 +11,8 @@
 // that it costs memory. It follows what is carved and what is given back, not what is reserved;
 // the statistics' committed bytes are its bits. A page of blocks finds its holes in it.
 //
-// In builds with guard pages `guarded` says that the last OS page of a slice may be inaccessible. It
-// stays so when the slice becomes free: most are taken next for a page that wants it again.
+// In builds with guard pages `guarded` says that the last OS page of a slice may be inaccessible.
+// It stays so when the slice becomes free: most are taken next for a page that wants it again.
 //
 // An arena's metadata (bitmaps, and a page record for every slice) lies in a mapping of its own,
 // away from what users write. It is touched only as slices are.

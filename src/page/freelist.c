@@ -3,6 +3,7 @@
 #include "freelist.h"
 
 #include "../base/hooks.h"
+#include "padding.h"
 
 mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link) {
   mx_error(14 /* EFAULT */, "corrupted free list entry of size %zub at %p: value 0x%zx\n",
@@ -19,8 +20,16 @@ static const uint8_t steps[STEPS] = {1, 3, 5, 7};
 // prefetching.
 #define STEP_MAX_SIZE 256
 
+// Links a free block, and gives it its canary.
+mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
+  mx_block_t* const block = (mx_block_t*)(void*)p;
+  mx_block_set_next(page, block, (const mx_block_t*)next);
+  if (MX_PADDING) mx_pad_set(page, block, MX_PAD_FREE);
+}
+
 // From any block on, up or down in equal steps around the ring of them.
-void mx_freelist_scatter(mx_page_t* page, mx_block_t* start, size_t count, size_t index) {
+mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t count,
+                                size_t index) {
   const size_t size = page->block_size;
   const uint32_t random = mx_page_random(page, index);
   size_t step = (size > STEP_MAX_SIZE ? 1 : steps[random % STEPS]);
@@ -30,12 +39,12 @@ void mx_freelist_scatter(mx_page_t* page, mx_block_t* start, size_t count, size_
   uint8_t* const first = (uint8_t*)start;
   uint8_t* const end = first + count * size;
   const size_t forward = step * size, back = (count - step) * size;
-  for (uint8_t* p = first; p < end; p += size) {
-    uint8_t* const next = ((size_t)(end - p) > forward ? p + forward : p - back);
-    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)next);
-  }
+  uint8_t* const split = end - forward;
+  uint8_t* p = first;
+  for (; p < split; p += size) make_free(page, p, p + forward);
+  for (; p < end; p += size) make_free(page, p, p - back);
   // The ring opens in front of that block.
   const size_t before = (turn >= step ? turn - step : turn + count - step);
   mx_block_set_next(page, (mx_block_t*)(void*)(first + before * size), page->free);
-  page->free = (mx_block_t*)(void*)(first + turn * size);
+  return (mx_block_t*)(void*)(first + turn * size);
 }

@@ -10,9 +10,10 @@
 MX_BEGIN_DECLS
 // Reports a link that leads out of its page; answers the end of the list.
 mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link);
-// Puts `count` fresh neighbours from `start` on in front of the list, in an order that only the
-// page's key tells; `index` is the first one's.
-void mx_freelist_scatter(mx_page_t* page, mx_block_t* start, size_t count, size_t index);
+// Makes `count` fresh neighbours from `start` on free blocks in front of those on the list, in an
+// order that only the page's key tells; `index` is the first one's. Answers which comes first.
+mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t count,
+                                size_t index);
 MX_END_DECLS
 
 // What a block's link and canary are encoded with. The block's own address takes part, so that

@@ -61,12 +61,10 @@ mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t sta
   mx_track_resume();
 }
 
-// Whether the canary behind a block is untouched, as far as can be told from its first bytes.
-mx_inline bool mx_pad_behind_is_intact(const mx_page_t* page, const void* block) {
-  mx_track_pause();
-  const uint64_t pad = mx_load_relaxed(mx_pad_of((const uint8_t*)block + page->block_size));
-  mx_track_resume();
-  return ((pad ^ page->key) & 0xFFFFFF) == 0;
+// Whether a canary is untouched, as far as can be told from its first bytes and the key of any
+// place in its page.
+mx_inline bool mx_pad_looks_intact(uint64_t place_key, uint64_t pad) {
+  return ((pad ^ place_key) & 0xFFFFFF) == 0;
 }
 
 // The canary of a huge block.

@@ -160,6 +160,7 @@ static void link_in_order(mx_page_t* page, size_t first, size_t count) {
 }
 
 // What checked builds keep in every carved block, free or not; and the canary behind the last one.
+// With a random order the rest comes with the links.
 static void dress(mx_page_t* page, size_t first, size_t count) {
   if (MX_TRACK) mx_track_access(block_at(page, first), count * page->block_size);
   const size_t size = page->block_size;
@@ -168,7 +169,9 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
   for (uint8_t* p = start; MX_DEBUG_FILL && p < end; p += size) {
     memset(p, MX_FILL_FREED, size - MX_PAD);
   }
-  for (uint8_t* p = start; MX_PADDING && p <= end; p += size) mx_pad_set(page, p, MX_PAD_FREE);
+  if (!MX_PADDING) return;
+  for (uint8_t* p = start; !MX_RANDOM_ORDER && p < end; p += size) mx_pad_set(page, p, MX_PAD_FREE);
+  mx_pad_set(page, end, MX_PAD_FREE);
 }
 
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
@@ -183,14 +186,14 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
                                                 count * page->block_size));
   if (present != 0) count = present;
   *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
+  mx_block_t* head = NULL;
+  if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);
+  if (MX_RANDOM_ORDER) head = mx_freelist_scatter(page, block_at(page, first), count, first);
   // A fork may come in between: what counts as carved there has its canaries.
-  if (MX_PADDING || MX_DEBUG_FILL) {
-    dress(page, first, count);
-    mx_fence_seq_cst();
-  }
+  if (MX_PADDING || MX_DEBUG_FILL) mx_fence_seq_cst();
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid
   if (MX_RANDOM_ORDER) {
-    mx_freelist_scatter(page, block_at(page, first), count, first);
+    page->free = head;
   } else if (MX_TRACK) {
     // Backwards: the record's pointer to the first block would make a lost one seem reachable.
     for (size_t i = first; i < first + count; i++) {
