@@ -61,7 +61,7 @@ ifneq ($(REAL),no)
 	@if [ -x test/programs/install.sh ]; then test/programs/install.sh || { \
 	  echo "make test REAL=no leaves out the tests with these programs."; exit 1; }; fi
 endif
-	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake/test.sh $(JOBS) "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure tsan asan-ubsan platforms
+	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake/test.sh $(JOBS) "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure secure-full tsan asan-ubsan platforms
 
 bench: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3

@@ -60,7 +60,7 @@ def scaled(amount, scale):
 
 def python(_directory, scale):
     """objects, dictionaries, JSON and regular expressions, PYTHONMALLOC=malloc"""
-    return Job([sys.executable, "-I", INPUTS / "objects.py", scaled(20, scale)],
+    return Job([sys.executable, "-s", INPUTS / "objects.py", scaled(20, scale)],
                "objects: all rounds right")
 
 

@@ -50,7 +50,7 @@ static void after_fork_in_parent(void) {
 
 static void after_fork_in_child(void) {
   mx_random_after_fork();
-  mx_heap_after_fork();
+  if (mx_heap_after_fork()) mx_stack_stop();
   mx_guarded_after_fork();
   mx_zeroblock_after_fork();
   mx_scavenger_after_fork();

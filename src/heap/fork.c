@@ -206,12 +206,12 @@ static void recycle_theaps(mx_heap_t* heap) {
   }
 }
 
-void mx_heap_after_fork(void) {
+bool mx_heap_after_fork(void) {
   mx_heap_after_fork_parent();
   mx_holes_after_fork();
   mx_thread_after_fork();
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) s->visitors = 0;
-  if (!has_vanished_threads()) return;
+  if (!has_vanished_threads()) return false;
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_store_relaxed(&s->trimming, 0);
   }
@@ -221,4 +221,5 @@ void mx_heap_after_fork(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
   }
+  return true;
 }

@@ -259,8 +259,8 @@ extern mx_hidden mx_lock_t mx_subproc_list_lock;
 // ---- fork (fork.c) -----------------------------------------------------------------------------
 void mx_heap_before_fork(void);
 void mx_heap_after_fork_parent(void);
-// In the child: threads other than this one are gone, locks are free.
-void mx_heap_after_fork(void);
+// In the child: threads other than this one are gone, locks are free. Whether there were others.
+bool mx_heap_after_fork(void);
 // For fork.c: locks and records of the other files.
 void mx_thread_before_fork(void);
 void mx_thread_after_fork_parent(void);

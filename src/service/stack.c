@@ -36,6 +36,8 @@ static void print_frame(int number, void* address) {
   mx_os_write_stderr(line, length);
 }
 
+void mx_stack_stop(void) { mx_hooks.capture_stack = NULL; }
+
 void mx_stack_init(void) {
   mx_hooks.capture_stack = capture;
   mx_hooks.print_frame = print_frame;
