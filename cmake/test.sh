@@ -55,7 +55,7 @@ for preset; do
   mkdir -p "$out"
   if [ "$preset" = platforms ]; then
     # shellcheck disable=SC2086  # a list of words
-    timeout 300 python3 tools/platforms.py --quick --install --minutes 1 --jobs "$jobs" $rows \
+    timeout 200 python3 tools/platforms.py --quick --install --minutes 1 --jobs "$jobs" $rows \
       >"$out/table.txt" 2>&1
     status=$?
     closing="$closing
@@ -64,7 +64,7 @@ $(cat "$out/table.txt")"
     case $status in
       0) ;;
       124) closing="$closing
-stopped after 5 minutes; the rows that are not named were not run" ;;
+stopped after 200 seconds; the rows that are not named were not run" ;;
       *) failed=1 ;;
     esac
     continue
