@@ -90,6 +90,10 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   void* start = arena->start + index * MX_SLICE_SIZE;
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
+  // Those that would go unnoticed.
+  const bool keeps_guards =
+      (arena->commit_fn == NULL && mx_facts.purge_keeps_guards && mx_os_overcommits());
+  if (MX_GUARD_PAGES && !keeps_guards) mx_arena_guard(arena, index, count, false);
   if (arena->commit_fn != NULL) {
     needs_commit = arena->commit_fn(false, start, size, NULL, arena->commit_arg);
     is_zero = needs_commit;

@@ -21,13 +21,7 @@ static uint8_t* slice_start(const mx_arena_t* arena, size_t index) {
 // The OS commits many slices at a time, of which those that are never used cost nothing.
 #define COMMIT_SLICES ((size_t)1024)
 
-static bool commit_range(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
-  if (mx_bits_count(arena->committed, index, count) == count) return true;
-  if (arena->commit_fn == NULL && arena->mapping != NULL && mx_os_overcommits()) {
-    const size_t end = mx_align_up(index + count, COMMIT_SLICES);
-    index = mx_align_down(index, COMMIT_SLICES);
-    count = mx_min(end, arena->slices) - index;
-  }
+static bool commit_piece(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
   void* start = slice_start(arena, index);
   const size_t size = count * MX_SLICE_SIZE;
   bool zeroed = false;
@@ -40,6 +34,34 @@ static bool commit_range(mx_arena_t* arena, size_t index, size_t count, bool* is
   return true;
 }
 
+// What is committed may have guards, which another commit would take away.
+static bool commit_rest(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
+  for (const size_t end = index + count; index < end; index += count) {
+    const bool done = mx_bits_test(arena->committed, index);
+    count = 1;
+    while (index + count < end && mx_bits_test(arena->committed, index + count) == done) count++;
+    if (!done && !commit_piece(arena, index, count, is_zero)) return false;
+  }
+  return true;
+}
+
+static bool commit_range(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                         bool* is_zero) {
+  if (mx_bits_count(arena->committed, index, count) == count) return true;
+  const bool is_more = (arena->commit_fn == NULL && arena->mapping != NULL && mx_os_overcommits());
+  if (is_more) {
+    const size_t end = mx_align_up(index + count, COMMIT_SLICES);
+    index = mx_align_down(index, COMMIT_SLICES);
+    count = mx_min(end, arena->slices) - index;
+  }
+  if (!MX_GUARD_PAGES) return commit_piece(arena, index, count, is_zero);
+  // Others may want the same slices, and have guards in them at once.
+  if (is_more) mx_lock_acquire(&arenas->lock);
+  const bool ok = commit_rest(arena, index, count, is_zero);
+  if (is_more) mx_lock_release(&arenas->lock);
+  return ok;
+}
+
 // What a run that was just claimed must become before it is handed out.
 static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                     bool* is_zero) {
@@ -47,7 +69,7 @@ static bool prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   *is_zero = (dirty == 0);
   const size_t waited = mx_bits_clear(arena->waiting, index, count);
   if (waited > 0) mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
-  if (!commit_range(arena, index, count, is_zero)) {
+  if (!commit_range(arenas, arena, index, count, is_zero)) {
     mx_bits_set(arena->free, index, count);
     return false;
   }

@@ -11,6 +11,7 @@ typedef struct mx_facts_s {
   unsigned va_bits;     // usable bits of an address
   unsigned cpus;        // processors that this process may use
   unsigned numa_nodes;  // at least 1
+  bool purge_keeps_guards;  // an inaccessible place is one still when contents were dropped
   bool is_redirected;   // the calls of a C run-time were turned to us (Windows)
 } mx_facts_t;
 

@@ -75,6 +75,19 @@ static mx_heap_t* any_first_class_heap(mx_subproc_t* subproc) {
 
 // ---- destroying --------------------------------------------------------------------------------
 
+// What is the user's again is as it was: without guards behind blocks that were not freed.
+static void take_guards_away(const mx_subproc_t* subproc) {
+  const size_t count = mx_load_acquire(&subproc->arenas.count);
+  for (size_t i = 0; i < count; i++) {
+    const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
+    if (arena == NULL || arena->mapping != NULL) continue;
+    size_t index = 0;
+    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
+      if (mx_page_is_huge(page)) mx_page_guard_huge(page, false);
+    }
+  }
+}
+
 static void drop_all(mx_subproc_t* subproc) {
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_destroy(heap);
   mx_heap_release_cached(subproc);
@@ -82,6 +95,7 @@ static void drop_all(mx_subproc_t* subproc) {
   mx_heap_drop_theaps(main_heap);
   mx_lock_release(&main_heap->lock);
   while (subproc->os_pages != NULL) mx_huge_page_drop(subproc, subproc->os_pages);
+  if (MX_GUARD_PAGES) take_guards_away(subproc);
   mx_arenas_destroy(&subproc->arenas);
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
     mx_store_relaxed(&subproc->listed[bin], (size_t)0);

@@ -54,6 +54,7 @@ void mx_os_init(void) {
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
+  mx_facts.purge_keeps_guards = true;
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
 }

@@ -163,7 +163,7 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
 // What is not present already is skipped: runs begin and end with OS pages that are.
 static size_t discard_needless(const view_t* view) {
   mx_page_t* const page = view->page;
-  uint8_t* const end = page->start + mx_page_size(page);
+  uint8_t* const end = page->start + mx_page_size(page) - (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   size_t bytes = 0;
   uint8_t* run = NULL;
   for (uint8_t* p = page->start; p < end; p += mx_facts.os_page) {
