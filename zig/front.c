@@ -114,12 +114,13 @@ mx_static_assert(!MX_SHELVES || !MX_HARDEN, "blocks at hand are neither checked 
 
 // A free for which the shelf has no place. Where blocks are sampled there are no shelves: each free
 // needs a look, and sampling begins with the program, since this front has no call that starts it.
-// A thread that only frees gets a theap, too: then most of its frees are cheap.
+// A thread that only frees gets a theap, too: then most of its frees are cheap. Heaps that can be
+// destroyed have no shelves: their blocks would be gone, and what else is there would be lost.
 void mx_zig_shelve(void* p, size_t size) {
   mx_call_enter();
   mx_theap_t* const theap = (mx_tls_theap == &mx_theap_empty ? mx_thread_theap() : mx_tls_theap);
-  const bool is_done = MX_SHELVES && theap != NULL && mx_load_relaxed(&theap->heap) != NULL &&
-                       !mx_sample_is_on() &&
+  const bool is_done = MX_SHELVES && theap != NULL && theap == theap->first &&
+                       mx_load_relaxed(&theap->heap) != NULL && !mx_sample_is_on() &&
                        mx_shelf_put(theap, mx_bin_of(size), (mx_block_t*)p);
   mx_call_leave();
   if (!is_done) mx_zig_free(p, size, MX_ALIGN);

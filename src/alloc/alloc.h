@@ -22,7 +22,7 @@ void mx_free_emptied(void* p);
 void mx_free_with_care(void* p);
 
 // Frees a block for which this thread's shelf has no place (shelf.c). `theap` is its default one,
-// bound; false when there is no memory for shelves, and nothing was done.
+// bound; false when there is no memory for shelves or no place, and nothing was done.
 bool mx_shelf_put(mx_theap_t* theap, size_t bin, mx_block_t* block);
 
 // Zeroed memory, over the whole usable size.

@@ -46,6 +46,10 @@ static void free_shelved(const mx_theap_t* theap, mx_block_t* const* blocks, siz
     mx_block_t* const last = blocks[i];
     mx_page_t* const page = mx_pagemap_get(last);
     i++;
+    if (mx_unlikely(mx_page_is_huge(page))) {  // guarded: sampling began after the shelf was made
+      mx_free_slow(last);
+      continue;
+    }
     if (((mx_load_relaxed(&page->owner) ^ theap->tid) & ~MX_OWNER_TAGS) == 0) {
       free_own(page, last);
       continue;
@@ -90,6 +94,7 @@ bool mx_shelf_put(mx_theap_t* theap, size_t bin, mx_block_t* block) {
   mx_shelf_t* const shelf = &theap->shelves[bin];
   shelf->most = shelf_most(bin);
   if (shelf->count == shelf->most) thin_out(theap, shelf, shelf->most / 2);
+  if (shelf->count == shelf->most) return false;  // what was freed brought others here
   shelf->blocks[shelf->count++] = block;
   return true;
 }

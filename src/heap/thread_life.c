@@ -362,9 +362,9 @@ void mx_thread_done(void* first_of_thread) {
   mx_theap_t* const first = (mx_theap_t*)first_of_thread;
   // A thread that ended by a call of its own may have armed nothing since.
   if (first == NULL || mx_tls_theap->first != first) return;
+  mx_call_enter();
   leave_shelves();
   mx_tls_theap = mx_tls_last = &mx_theap_ended;
-  mx_call_enter();
   end_thread(first);
   mx_call_leave();
 }
