@@ -100,7 +100,10 @@ static size_t with_room(size_t size, size_t old_usable) {
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
                         size_t offset, bool zero) {
   const bool outgrows = (size > old_usable && size > MX_BIN_MAX_SIZE && is_plain(align, offset));
-  const size_t asked = (outgrows ? size : with_room(size, old_usable));
+  // Under canaries the size is set anew, which takes a block that begins at its start and is not
+  // alone in its page.
+  const bool has_room = (!outgrows && (!MX_PADDING || is_plain(align, offset)));
+  const size_t asked = (has_room ? with_room(size, old_usable) : size);
   void* const fresh = (outgrows ? alloc_apart(theap, asked, 1, true, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
