@@ -207,6 +207,12 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   return block != NULL ? mx_page_push(page, block) : --page->used == 0;
 }
 
+// Whether a place in another thread's page is a block yet. Who was given one knows of it.
+mx_unsynchronised static bool is_carved(const mx_page_t* page, const void* block) {
+  const size_t end = mx_peek_uint32(&page->capacity) * page->block_size;
+  return (size_t)((const uint8_t*)block - page->start) < end;
+}
+
 static bool free_remote_checked(mx_page_t* page, void* block) {
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
@@ -221,6 +227,10 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   if (mx_unlikely(state >= MX_PAD_FREE)) {
     if (state == MX_PAD_FREE || state == MX_PAD_GONE) {
       report_free("free", page, block);
+      return false;
+    }
+    if (!is_carved(page, block)) {
+      mx_error(EINVAL_, "free: invalid pointer: %p\n", block);
       return false;
     }
     report_underflow(page, block);
