@@ -258,7 +258,7 @@ static bool resize(mx_page_t* page, size_t bytes, bool zero) {
 }
 
 bool mx_huge_resize(mx_page_t* page, size_t size) {
-  const size_t bytes = (MX_PADDING ? 0 : bytes_for(page, size));
+  const size_t bytes = (MX_PADDING || MX_GUARD_PAGES ? 0 : bytes_for(page, size));
   return bytes != 0 && resize(page, bytes, false);
 }
 

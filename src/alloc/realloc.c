@@ -147,7 +147,9 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
     if (size <= usable && size >= usable / 2 && size > 0 && !MX_PADDING) return p;
     if (MX_PADDING && mx_harden_resize(page, p, size, zero)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
-      void* const q = realloc_huge(page, usable, size, zero);
+      // What moves there is aligned as slices are.
+      if (align > MX_SLICE_SIZE && !MX_HARDEN && !zero && mx_huge_resize(page, size)) return p;
+      void* const q = (align > MX_SLICE_SIZE ? NULL : realloc_huge(page, usable, size, zero));
       if (q != NULL) return q;
     }
   }

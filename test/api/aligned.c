@@ -209,6 +209,48 @@ static void test_realloc(void) {
   }
 }
 
+// Small steps, for which room is left; what lies in front of the block or behind it must not know.
+static void test_growing(void) {
+  error_count = 0;
+  for (size_t offset = 0; offset < 40; offset += 9) {
+    for (size_t align = 16; align <= ((size_t)1 << 17); align *= 8) {
+      void* p = mi_malloc_aligned_at(10000, align, offset);
+      for (size_t size = 10000; size < 600000; size += size / 20) {
+        p = mi_realloc_aligned_at(p, size, align, offset);
+        EXPECT_AT(align, p != NULL && is_multiple((char*)p + offset, align));
+        memset(p, 7, size);
+      }
+      mi_free(p);
+      p = mi_realloc_aligned(mi_malloc(400000), 420000, align);
+      mi_free_size_aligned(p, 420000, align);
+    }
+  }
+  EXPECT(error_count == 0);
+}
+
+// Blocks that cannot grow where they are.
+static void test_growing_huge(void) {
+  enum { COUNT = 30 };
+  void* blocks[COUNT];
+  void* between[COUNT];
+  const size_t align = (size_t)1 << 23;
+  for (size_t i = 0; i < COUNT; i++) {
+    blocks[i] = mi_malloc_aligned((size_t)1 << 20, align);
+    between[i] = mi_malloc_aligned(600000, 65536);
+    EXPECT(blocks[i] != NULL && between[i] != NULL);
+    memset(blocks[i], (int)i, (size_t)1 << 20);
+  }
+  for (size_t i = 0; i < COUNT; i++) {
+    blocks[i] = mi_realloc_aligned(blocks[i], (size_t)5 << 20, align);
+    EXPECT_AT(i, blocks[i] != NULL && is_multiple(blocks[i], align));
+    EXPECT_AT(i, is_filled(blocks[i], (size_t)1 << 20, (unsigned char)i));
+  }
+  for (size_t i = 0; i < COUNT; i++) {
+    mi_free(blocks[i]);
+    mi_free(between[i]);
+  }
+}
+
 static void test_zeroed(void) {
   dirty_the_heap();
   for (size_t align = 8; align <= 1 << 17; align *= 4) {
@@ -293,6 +335,8 @@ int main(void) {
   test_huge();
   test_plain_realloc();
   test_realloc();
+  test_growing();
+  test_growing_huge();
   test_zeroed();
   test_threads();
   return expect_end("aligned");
