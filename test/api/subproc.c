@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "api_check.h"
 
@@ -159,6 +160,41 @@ static void test_orphan(void) {
   pthread_join(t, NULL);
 }
 
+// ---- memory of the program's -------------------------------------------------------------------
+
+#define LENT_SIZE ((size_t)64 << 20)
+
+typedef struct lent_s {
+  mi_subproc_id_t id;
+  char* memory;
+} lent_t;
+
+static void* leave_blocks(void* arg) {
+  const lent_t* const lent = (const lent_t*)arg;
+  mi_subproc_add_current_thread(lent->id);
+  CHECK(mi_manage_os_memory(lent->memory, LENT_SIZE, true, false, true, -1));
+  static const size_t left[] = {100, 20000, 600000, 1 << 20};
+  for (size_t i = 0; i < COUNT_OF(left); i++) {
+    char* const p = (char*)mi_malloc(left[i]);
+    CHECK_ROW(p >= lent->memory && p < lent->memory + LENT_SIZE, i);
+  }
+  return NULL;
+}
+
+// All of it can be written again, whatever was left in it.
+static void test_lent_memory(void) {
+  lent_t lent = {mi_subproc_new(), NULL};
+  lent.memory = (char*)mmap(NULL, LENT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                            -1, 0);
+  CHECK(lent.memory != (char*)MAP_FAILED);
+  pthread_t t;
+  CHECK(pthread_create(&t, NULL, &leave_blocks, &lent) == 0);
+  pthread_join(t, NULL);
+  mi_subproc_destroy(lent.id);
+  memset(lent.memory, 1, LENT_SIZE);
+  munmap(lent.memory, LENT_SIZE);
+}
+
 int main(void) {
   mi_option_set(mi_option_show_errors, 0);
   test_arguments();
@@ -166,5 +202,6 @@ int main(void) {
   test_delete();
   test_abandoned();
   test_orphan();
+  test_lent_memory();
   return 0;
 }
