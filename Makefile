@@ -12,6 +12,10 @@ PYTHON ?= python3
 # Further arguments for CMake, and for bench/run.py.
 CMAKE_ARGS ?=
 BENCH_ARGS ?=
+# The rows of tools/fresh.py that `make fresh` tries; all but the longest if none are named.
+FRESH ?=
+# Options and compilers for tools/compilers.py.
+COMPILERS ?=
 # `make test REAL=no` leaves out the tests with real programs, and their installation.
 REAL ?= yes
 # What `make run` runs: the C compiler compiles the library that serves it.
@@ -21,11 +25,16 @@ PROGRAM ?= $(CC) -O2 -Iinclude -S -o out/run/static.s src/static.c
 CMAKE := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake
 LIBRARY := out/release/libmimalloc.so
 BUILD_NEEDS := cmake:cmake $(firstword $(CC)):gcc
-TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-config \
-  valgrind:valgrind /usr/include/valgrind/memcheck.h:valgrind \
-  /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools
+TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-config file:file \
+  git:git strace:strace gdb:gdb cpio:cpio man:man-db mandoc:mandoc doxygen:doxygen \
+  cargo:cargo-web|cargo-1.80|cargo qemu-system-x86_64:qemu-system-x86 \
+  import=ensurepip:python3-venv valgrind:valgrind /usr/include/valgrind/memcheck.h:valgrind \
+  /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools \
+  run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
+# The other platforms that `make test` tries.
+TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test bench bench-quick platforms install clean
+.PHONY: build help run test-needs test environment bench bench-quick platforms kernels fresh compilers install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -35,9 +44,15 @@ help:
 	@echo "make run          runs a real program on it, with messages and statistics;"
 	@echo "                  make run PROGRAM='python3 my.py' runs yours"
 	@echo "make test         builds release, debug and secure and tests each, and other systems"
+	@echo "make environment  programs under limits, sandboxes, debuggers and in crowds: what the library"
+	@echo "                  does in each, beside the system's malloc"
 	@echo "make bench        the benchmark suite against the allocators of the distribution"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
+	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
+	@echo "                  make kernels ROWS='bookworm sid' these only"
+	@echo "make fresh        the commands above on new minimal systems: Debian 11, 12, 13"
+	@echo "make compilers    gcc 9 to 16 and clang 13 to 23 with many options, each on such a system"
 	@echo "make install      installs under PREFIX ($(PREFIX))"
 	@echo "make clean        removes what was built"
 
@@ -55,13 +70,29 @@ run: $(LIBRARY)
 	$(info LD_PRELOAD=$(LIBRARY) MIMALLOC_VERBOSE=1 MIMALLOC_SHOW_STATS=1 $(PROGRAM))
 	@env LD_PRELOAD="$(CURDIR)/$(LIBRARY)" MIMALLOC_VERBOSE=1 MIMALLOC_SHOW_STATS=1 $(PROGRAM)
 
-test:
-	@cmake/need.sh "Testing" $(TEST_NEEDS)
-ifneq ($(REAL),no)
-	@if [ -x test/programs/install.sh ]; then test/programs/install.sh || { \
-	  echo "make test REAL=no leaves out the tests with these programs."; exit 1; }; fi
-endif
-	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake/test.sh $(JOBS) "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure secure-full tsan asan-ubsan platforms
+# Says at once all that is missing, or installs it.
+test-needs:
+	@status=0; cmake/need.sh "Testing" $(foreach need,$(TEST_NEEDS),'$(need)') || status=$$?; \
+	if [ "$(REAL)" != no ]; then test/programs/install.sh || { status=$$?; \
+	  echo "make test REAL=no leaves out the tests with these programs."; }; fi; \
+	if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  $(PYTHON) tools/platforms.py --prepare $(TEST_PLATFORMS) || status=$$?; fi; \
+	exit $$status
+
+test: test-needs
+	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL MI_PLATFORMS="$(TEST_PLATFORMS)" cmake/test.sh $(JOBS) \
+	  "-DMI_TEST_REAL=$(REAL) $(CMAKE_ARGS)" release debug secure secure-full tsan asan-ubsan platforms
+
+# What `make test` runs of it in a minute or two, and all the rest.
+environment:
+	@cmake/need.sh "Testing environments" $(BUILD_NEEDS) c++:g++ python3:python3 gdb:gdb perl:perl \
+	  sqlite3:sqlite3 lua5.4:lua5.4 /usr/bin/python3:python3
+	@mkdir -p out/release
+	@$(CMAKE) -S . -B out/release -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS) >out/release/configure.log \
+	  || { cat out/release/configure.log; exit 1; }
+	@$(CMAKE) --build out/release --parallel $(JOBS) --target mimalloc-environment
+	$(PYTHON) test/environment/environment.py --build out/release/test --library $(LIBRARY) --heavy \
+	  --table out/environments.md
 
 bench: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3
@@ -74,6 +105,21 @@ bench-quick: $(LIBRARY)
 platforms:
 	@cmake/need.sh "Building for other platforms" $(BUILD_NEEDS) $(PYTHON):python3
 	$(PYTHON) tools/platforms.py
+
+kernels:
+	@cmake/need.sh "Building the tests" $(BUILD_NEEDS) c++:g++ $(PYTHON):python3
+	$(PYTHON) tools/kernels.py --install --jobs $(JOBS) $(ROWS)
+
+SYSTEM_NEEDS := debootstrap:debootstrap $(PYTHON):python3 \
+  /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring
+
+fresh:
+	@cmake/need.sh "Making a new system" $(SYSTEM_NEEDS)
+	$(PYTHON) tools/fresh.py $(FRESH)
+
+compilers:
+	@cmake/need.sh "Making systems with other compilers" $(SYSTEM_NEEDS)
+	$(PYTHON) tools/compilers.py $(COMPILERS)
 
 install:
 	@cmake/need.sh "Building" $(BUILD_NEEDS)

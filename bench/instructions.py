@@ -6,10 +6,14 @@ A script of the program `pairs` runs under valgrind's callgrind (which counts an
 malloc) with two counts. What was executed outside the program's own object file is the allocator's
 and the C library's; the difference of the two runs divided by the difference of the counts is what
 one pair costs, free of start-up and of the loop. Unlike times, these figures repeat exactly.
+
+With --gate it counts ours only, of a program and a library that are built, and fails for a script
+that costs more than its limit. 77: valgrind is not installed.
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,12 +27,20 @@ SCRIPTS = {
     "small": "malloc(48), free",
     "batch": "1,000 x malloc(64), then 1,000 x free",
     "calloc": "calloc(1, 48), free",
+    "calloc256": "calloc(1, 256), free",
     "realloc": "malloc(16), realloc to 40, 120, 1,000, free",
+    "resize": "realloc in place",
+    "usable": "malloc_usable_size",
+    "aligned": "posix_memalign(64), free",
+    "operators": "operator new(48), sized delete",
     "mixed": "16 to 1,024 bytes at random, 512 live",
     "4k": "malloc(4096), free",
     "32k": "malloc(32768), free",
     "remote": "malloc(48), free by another thread",
 }
+# What ours may cost.
+LIMITS = {"small": 29, "calloc": 41, "calloc256": 66, "resize": 29, "usable": 16, "aligned": 45,
+          "operators": 32, "4k": 34, "32k": 34, "remote": 65}
 SHORT, LONG = 20000, 120000
 TIMEOUT = 120
 
@@ -102,14 +114,33 @@ def format_counts(counts):
     return "\n".join(lines)
 
 
+def gate(pairs):
+    if shutil.which("valgrind") is None:
+        print("skipped: valgrind is not installed")
+        return 77
+    wrong = 0
+    for script, limit in LIMITS.items():
+        ends = [count_once(pairs, None, script, n, None) for n in (SHORT // 10, LONG // 10)]
+        cost = None if None in ends else (ends[1] - ends[0]) / ((LONG - SHORT) // 10)
+        is_wrong = cost is None or cost > limit + 0.5
+        wrong += is_wrong
+        print(f"{script + ': ' + SCRIPTS[script]:50}{'-' if cost is None else f'{cost:.1f}':>8}"
+              f" of {limit}{'  too many' if is_wrong else ''}")
+    return 1 if wrong else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Counts instructions per malloc/free pair.")
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT",
                         help=f"of {', '.join(SCRIPTS)} (default: all)")
     allocators.add_arguments(parser)
     build.add_arguments(parser)
+    parser.add_argument("--gate", type=Path, metavar="PAIRS",
+                        help="this build of the program, linked with ours, must keep the limits")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the counts there")
     options = parser.parse_args()
+    if options.gate:
+        return gate(options.gate)
     unknown = [s for s in options.scripts if s not in SCRIPTS]
     if unknown:
         sys.exit(f"bench: no script is called {unknown[0]}")

@@ -247,7 +247,31 @@ else()
   if(APPLE)
     list(APPEND mi_ldflags -Wl,-dead_strip)
   else()
-    list(APPEND mi_ldflags -Wl,--gc-sections)
+    # dlclose leaves it where it is: its blocks may be anybody's, and what a copy has reserved, and
+    # given to threads that still run, would be lost with each.
+    list(APPEND mi_ldflags -Wl,--gc-sections -Wl,-z,nodelete)
+  endif()
+endif()
+
+# The same sources give the same bytes wherever they lie: files are named from the root of the
+# sources, and archives have no times. Of several prefixes that match the last one holds.
+if(NOT MSVC)
+  include(CheckCCompilerFlag)
+  check_c_compiler_flag(-ffile-prefix-map=/a=/b MI_HAVE_FILE_PREFIX_MAP)
+  if(MI_HAVE_FILE_PREFIX_MAP)
+    foreach(map IN ITEMS "${PROJECT_SOURCE_DIR}=." "${PROJECT_SOURCE_DIR}/="
+            "${CMAKE_BINARY_DIR}=build" "${PROJECT_BINARY_DIR}=build")
+      list(APPEND mi_cflags "-ffile-prefix-map=${map}")
+    endforeach()
+  endif()
+  check_c_compiler_flag(-Wdate-time MI_HAVE_DATE_TIME)
+  if(MI_HAVE_DATE_TIME)
+    list(APPEND mi_cflags -Wdate-time)
+  endif()
+  execute_process(COMMAND ${CMAKE_AR} --version OUTPUT_VARIABLE mi_ar ERROR_QUIET)
+  if(mi_ar MATCHES "^GNU ar" AND CMAKE_RANLIB)
+    set(CMAKE_C_ARCHIVE_CREATE "<CMAKE_AR> qcD <TARGET> <LINK_FLAGS> <OBJECTS>")
+    set(CMAKE_C_ARCHIVE_FINISH "<CMAKE_RANLIB> -D <TARGET>")
   endif()
 endif()
 
@@ -288,7 +312,8 @@ if(WIN32)
 else()
   set(THREADS_PREFER_PTHREAD_FLAG OFF)
   find_package(Threads REQUIRED)
-  list(APPEND mi_libraries ${CMAKE_THREAD_LIBS_INIT})
+  # With glibc before 2.34 both are libraries of their own.
+  list(APPEND mi_libraries ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
   # Some processors leave atomics of 8 bytes to a library, others those of one byte.
   include(CheckCSourceCompiles)
   set(mi_atomic_test "#include <stdatomic.h>\n#include <stdint.h>\n_Atomic uint64_t v;

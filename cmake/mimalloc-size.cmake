@@ -16,9 +16,11 @@ if(MSVC)
 endif()
 
 # The last is more than a matter of size: with several copies of the library in a process, each
-# calls itself and frees what is its own.
+# calls itself and frees what is its own. The names of by-name.list are left out: a program may have
+# functions of these names, which the library must call then (src/override/override.h).
 if(NOT APPLE AND NOT WIN32)
-  list(APPEND mi_ldflags -Wl,-Bsymbolic-functions)
+  list(APPEND mi_ldflags -Wl,-Bsymbolic-functions
+       "-Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/by-name.list")
 endif()
 
 if(NOT mi_sanitize AND NOT MI_USE_CXX)
@@ -29,8 +31,8 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     set(small -Oz)
   endif()
   foreach(source IN LISTS mi_sources)
-    if(source MATCHES "/alloc/(free|harden|realloc|slow)[.]c|/page/page[.]c|/heap/theap[.]c|/override/elf[.]c" OR
-       source MATCHES "/mem/bitmap[.]c|/arena/slices[.]c" OR
+    if(source MATCHES "/alloc/(free|harden|slow)[.]c|/page/page[.]c|/override/elf[.]c" OR
+       source MATCHES "/mem/bitmap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
       set(options -O2)
     else()

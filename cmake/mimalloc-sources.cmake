@@ -9,6 +9,7 @@ set(mi_source_names
   os/libc.c
   os/linux.c
   os/linux_nolibc.c
+  os/lock.c
   os/missing.c
   os/posix.c
   os/robust.c
@@ -26,6 +27,7 @@ set(mi_source_names
   mem/vmem.c
   arena/arena.c
   arena/arena_list.c
+  arena/commit.c
   arena/guard.c
   arena/huge_pages.c
   arena/purge.c
@@ -92,6 +94,7 @@ set(mi_source_names
   api/handles.c
   api/root.c
   override/cxx.c
+  override/dlopen.c
   override/elf.c
   override/glibc.c
   override/macos.c

@@ -6,6 +6,7 @@
 #
 # tsan, asan, ubsan and asan-ubsan, which is both in one build, build and run a bounded selection
 # only, of programs with many threads; so does secure-full, the secure build with all mitigations.
+# MI_PLATFORMS are the rows that platforms has tools/platforms.py run.
 # A failure does not keep the other builds from being tested. Ends with the closing lines of each
 # ctest; the whole output of each is in out/PRESET/test.log.
 set -u
@@ -23,16 +24,6 @@ sanitized="api-heap-threads stress-wander stress-onepage stress-pipes stress-hea
 guarded="unit-bits api-aligned api-edges api-fork-threads api-heap-threads api-moved stress-replay
          stress-grow"
 
-# Whether there is a clang whose thread sanitizer can be linked.
-has_tsan() {
-  mkdir -p out/tsan
-  echo "int main(void) { return 0; }" >out/tsan/probe.c
-  for clang in clang-19 clang-18 clang-17 clang-16 clang; do
-    "$clang" -fsanitize=thread -o out/tsan/probe out/tsan/probe.c >/dev/null 2>&1 && return 0
-  done
-  return 1
-}
-
 # Whether the compiler's other sanitizers can be linked.
 has_asan() {
   mkdir -p out/asan-ubsan
@@ -48,14 +39,12 @@ logged() {
   return "$(cat "$log.status")"
 }
 
-rows="linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi"
-
 for preset; do
   out=out/$preset
   mkdir -p "$out"
   if [ "$preset" = platforms ]; then
     # shellcheck disable=SC2086  # a list of words
-    timeout 200 python3 tools/platforms.py --quick --install --minutes 1 --jobs "$jobs" $rows \
+    timeout 200 python3 tools/platforms.py --quick --minutes 1 --jobs "$jobs" $MI_PLATFORMS \
       >"$out/table.txt" 2>&1
     status=$?
     closing="$closing
@@ -69,7 +58,7 @@ stopped after 200 seconds; the rows that are not named were not run" ;;
     esac
     continue
   fi
-  if [ "$preset" = tsan ] && ! has_tsan; then
+  if [ "$preset" = tsan ] && ! clang=$(cmake/clang.sh); then
     closing="$closing
 == tsan: left out, there is no clang with a thread sanitizer (packages clang-19, libclang-rt-19-dev)"
     continue
@@ -86,7 +75,10 @@ stopped after 200 seconds; the rows that are not named were not run" ;;
     # The real programs run on the libraries that are meant for them: release and secure.
     debug) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TEST_REAL=no" ;;
     secure) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE=ON" ;;
-    tsan) type="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_TOOLCHAIN_FILE=cmake/clang.cmake -DMI_DEBUG_TSAN=ON -DMI_OVERRIDE=OFF" ;;
+    tsan)
+      type="-DCMAKE_BUILD_TYPE=Debug -DMI_DEBUG_TSAN=ON -DMI_OVERRIDE=OFF"
+      type="$type -DCMAKE_C_COMPILER=$clang -DCMAKE_CXX_COMPILER=clang++${clang#clang}"
+      ;;
     secure-full) type="-DCMAKE_BUILD_TYPE=Release -DMI_SECURE_FULL=ON" ;;
     asan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_OVERRIDE=OFF" ;;
     asan-ubsan) type="-DCMAKE_BUILD_TYPE=Debug -DMI_TRACK_ASAN=ON -DMI_DEBUG_UBSAN=ON -DMI_OVERRIDE=OFF" ;;

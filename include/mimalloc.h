@@ -311,9 +311,13 @@ mi_decl_export void* mi_expand(void* p, size_t newsize) mi_attr_noexcept mi_attr
 
 /// Frees a block. NULL is allowed, errno is kept.
 ///
-/// A pointer that is not a live block is an error of the program. Checked builds (debug, secure,
-/// and the overriding shared library) report and ignore it, or end the program, as the option
-/// ::mi_option_abort_on_error says; others may be corrupted by it.
+/// A pointer that is not a live block is an error of the program. All builds report an address in no
+/// page of the library's, such as 0x3990080, as EINVAL, and leave it alone. Debug and secure builds
+/// report every pointer that is no live block; others may be corrupted by one into their pages.
+///
+/// What follows a report is for the option ::mi_option_abort_on_error to say. Unless it is set, debug
+/// and release builds ignore the pointer and go on, and **secure builds end the process** (abort),
+/// for an address in no page as for all others.
 ///
 /// Standard: ISO C `free`; POSIX.1-2024 for errno.
 mi_decl_export void mi_free(void* p) mi_attr_noexcept;
@@ -1087,7 +1091,7 @@ typedef enum mi_option_e {
   mi_option_arena_reserve,                  ///< size of the first arena, in KiB
   mi_option_arena_purge_mult,               ///< purge_delay is multiplied by it in arenas (1)
   mi_option_deprecated_purge_extend_delay,  ///< no effect
-  mi_option_disallow_arena_alloc,           ///< arenas only where a heap asks for one (0)
+  mi_option_disallow_arena_alloc,           ///< reserved arenas only for heaps that ask (0)
   mi_option_retry_on_oom,                   ///< Windows: try again for so many ms (400)
   mi_option_visit_abandoned,                ///< allow mi_abandoned_visit_blocks() (0)
   mi_option_guarded_min,                    ///< guard blocks of at least so many bytes (0)
@@ -1116,6 +1120,7 @@ typedef enum mi_option_e {
   mi_option_zero_on_free,                   ///< overwrite every freed block with zero bytes (0)
   mi_option_leak_report,                    ///< list live blocks when the process ends (0)
   mi_option_purge_holes,                    ///< also give back free OS pages inside used pages (1)
+  mi_option_ignore_deepbind,                ///< libraries are opened without RTLD_DEEPBIND (0)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name
@@ -1227,7 +1232,8 @@ mi_decl_nodiscard mi_decl_export long mi_option_get_clamp(mi_option_t option, lo
 /// The value of a size option in bytes, of another option as it is; 0 if it is negative.
 mi_decl_nodiscard mi_decl_export size_t mi_option_get_size(mi_option_t option);
 
-/// Sets an option; KiB for sizes. A number that is no option is ignored.
+/// Sets an option; KiB for sizes. A value beyond the option's range becomes the nearest that the
+/// option can have, with a warning. A number that is no option is ignored.
 mi_decl_export void mi_option_set(mi_option_t option, long value);
 
 /// Sets an option unless the environment or the program has set it already.

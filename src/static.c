@@ -19,6 +19,7 @@
 #include "os/libc.c"
 #include "os/linux.c"
 #include "os/linux_nolibc.c"
+#include "os/lock.c"
 #include "os/missing.c"
 #include "os/posix.c"
 #include "os/robust.c"
@@ -38,6 +39,7 @@
 
 #include "arena/arena.c"
 #include "arena/arena_list.c"
+#include "arena/commit.c"
 #include "arena/guard.c"
 #include "arena/huge_pages.c"
 #include "arena/purge.c"
@@ -110,6 +112,7 @@
 #include "api/root.c"
 
 #include "override/cxx.c"
+#include "override/dlopen.c"
 #include "override/elf.c"
 #include "override/glibc.c"
 #include "override/macos.c"

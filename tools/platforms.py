@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Builds and tests what this machine can for other platforms, and prints a table.
 
-  platforms.py [--list] [--quick] [--install] [--minutes M] [--jobs N] [--wrap COMMAND] [ROW...]
+  platforms.py [--list] [--quick] [--install] [--prepare] [--minutes M] [--jobs N] [--wrap COMMAND] [ROW...]
 
 Without ROWs all are tried. A row whose tools are missing is not run, and the table says which
 packages they are in; --install has apt-get bring them first. `zig` is taken from PATH or from the
-Python package ziglang, which --install puts into out/platforms/venv. --quick builds and runs a few
+Python package ziglang, which --install puts into out/platforms/venv. --prepare does only that: it
+brings what the rows need, and ends with status 77 and a list where it cannot. --quick builds and runs a few
 tests of each row: the basic calls, the model and a stress program with threads, and all tests of
 the interface where nothing is emulated.
 
@@ -114,18 +115,18 @@ def zig():
     return [own, "-m", "ziglang"] if own.exists() else None
 
 
-def install(name, packages):
+def install(purpose, packages):
     """Brings packages of the distribution, and those of PyPI into a folder of the build."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    log = OUT / "install.log"
     wanted = [p for p in packages if p != ZIGLANG]
     if ZIGLANG in packages and importlib.util.find_spec("ensurepip") is None:
         wanted.append("python3-venv")
+    status = 0
     if wanted:
-        things = [f"/no/such/file/{p}:{p}" for p in wanted]
-        run([ROOT / "cmake" / "need.sh", f"The platform {name}", *things], log, 600)
-    if ZIGLANG in packages:
-        venv = OUT / "venv"
+        status = subprocess.call([ROOT / "cmake" / "need.sh", purpose,
+                                  *(f"/no/such/file/{p}:{p}" for p in wanted)], stdout=sys.stderr)
+    if ZIGLANG in packages and status == 0:
+        OUT.mkdir(parents=True, exist_ok=True)
+        log, venv = OUT / "install.log", OUT / "venv"
         if run([sys.executable, "-m", "venv", venv], log, 120) != 0 or run(
                 [venv / "bin" / "pip", "install", "-q", "ziglang==0.15.2"], log, 300) != 0:
             shutil.rmtree(venv, ignore_errors=True)
@@ -296,7 +297,7 @@ def try_row(name, options):
         return Result(built="-", note=row["never"])
     packages = missing(row)
     if packages and options.install:
-        install(name, packages)
+        install(f"The platform {name}", packages)
         packages = missing(row)
     if packages:
         return Result(built="-", note="not run: needs " + " ".join(packages))
@@ -307,12 +308,21 @@ def try_row(name, options):
     return cmake_row(name, row, options)
 
 
+def prepare(rows):
+    install("Testing other platforms", sorted({p for name in rows for p in missing(ROWS[name])}))
+    packages = sorted({p for name in rows for p in missing(ROWS[name])})
+    if packages:
+        print(f"Not installed for other platforms: {' '.join(packages)}")
+    return 77 if packages else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--install", action="store_true")
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--wrap", type=str.split, default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
@@ -326,6 +336,8 @@ def main():
     if options.list:
         print("\n".join(ROWS))
         return 0
+    if options.prepare:
+        return prepare(options.rows or ROWS)
     failed = False
     print("| platform | built | run | passed | failed | not run | |\n"
           "| --- | --- | ---: | ---: | ---: | ---: | --- |")

@@ -86,7 +86,7 @@ void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
 static mx_noinline void free_of_others(mx_page_t* page, void* p) {
   const uintptr_t owner = mx_load_relaxed(&page->owner);
   const bool is_plain = page->bin != 0 && page->bin != MX_BIN_HUGE && owner != 0 &&
-                        (owner & (MX_OWNER_WINDOW | MX_OWNER_SHIFTED)) == 0;
+                        (owner & MX_OWNER_SHIFTED) == 0;
   if (mx_unlikely(!is_plain || (owner & ~MX_OWNER_TAGS) == mx_thread_id())) {
     mx_free_slow(p);
     return;
@@ -99,7 +99,11 @@ void mx_zig_free(void* p, size_t size, size_t align) {
     mx_free_checked("free", p, size, align);
     return;
   }
-  mx_page_t* const page = mx_pagemap_get(p);
+  if (mx_unlikely(!mx_pagemap_is_near(p))) {
+    mx_free_slow(p);
+    return;
+  }
+  mx_page_t* const page = mx_pagemap_get_near(p);
   if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) {
     free_of_others(page, p);
     return;

@@ -6,7 +6,9 @@
 // out, and it takes what was executed outside this program's own object file: exactly the
 // allocator's (and the C library's) instructions, whatever the loop here compiles to.
 //
-// Arguments: script, count. Scripts: small, batch, calloc, realloc, mixed, 4k, 32k, remote.
+// Arguments: script, count. Scripts: small, batch, calloc, calloc256, realloc, resize, usable,
+// aligned, operators, mixed, 4k, 32k, remote.
+#include <malloc.h>
 #include <semaphore.h>
 
 #include "common.h"
@@ -39,6 +41,54 @@ static void script_calloc(size_t count) {
     if (block[0] != 0 || block[47] != 0) bench_fail("calloc gave memory that is not zero");
     block[0] = 1;
     free((void*)(uintptr_t)block);
+  }
+}
+
+static void script_calloc256(size_t count) {
+  for (size_t n = 0; n < count; n++) {
+    volatile uint8_t* block = (volatile uint8_t*)calloc(1, 256);
+    if (block[0] != 0 || block[255] != 0) bench_fail("calloc gave memory that is not zero");
+    block[0] = 1;
+    free((void*)(uintptr_t)block);
+  }
+}
+
+static void script_usable(size_t count) {
+  void* const block = malloc(48);
+  size_t sum = 0;
+  for (size_t n = 0; n < count; n++) sum += malloc_usable_size(block);
+  if (sum < 48 * count) bench_fail("a usable size is too small");
+  free(block);
+}
+
+// Within what the block has.
+static void script_resize(size_t count) {
+  void* const block = malloc(100);
+  for (size_t n = 0; n < count; n++) {
+    if (realloc(block, 97 + n % 2) != block) bench_fail("a block moved");
+  }
+  free(block);
+}
+
+static void script_aligned(size_t count) {
+  for (size_t n = 0; n < count; n++) {
+    void* block;
+    if (posix_memalign(&block, 64, 64) != 0) bench_fail("no memory");
+    *(volatile uint8_t*)block = 1;
+    free(block);
+  }
+}
+
+// operator new and sized delete, where the allocator has them.
+extern void* _Znwm(size_t size) __attribute__((weak));
+extern void _ZdlPvm(void* block, size_t size) __attribute__((weak));
+
+static void script_operators(size_t count) {
+  if (&_Znwm == NULL || &_ZdlPvm == NULL) bench_fail("no operators");
+  for (size_t n = 0; n < count; n++) {
+    volatile uint8_t* block = (volatile uint8_t*)_Znwm(48);
+    block[0] = 1;
+    _ZdlPvm((void*)(uintptr_t)block, 48);
   }
 }
 
@@ -104,7 +154,10 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(size_t count);
   } scripts[] = {{"small", script_small},     {"batch", script_batch},
-                 {"calloc", script_calloc},   {"realloc", script_realloc},
+                 {"calloc", script_calloc},   {"calloc256", script_calloc256},
+                 {"realloc", script_realloc}, {"resize", script_resize},
+                 {"usable", script_usable},   {"aligned", script_aligned},
+                 {"operators", script_operators},
                  {"mixed", script_mixed},     {"4k", script_4k},
                  {"32k", script_32k},         {"remote", script_remote}};
   size_t count = bench_arg(argc, argv, 2, 100000);

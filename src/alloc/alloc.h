@@ -29,6 +29,8 @@ bool mx_shelf_put(mx_theap_t* theap, size_t bin, mx_block_t* block);
 void* mx_zalloc_in(mx_theap_t* theap, size_t size);
 // What calloc's fast path falls to; reports a product that overflows.
 void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap);
+// The same for more than 64 bytes, in builds that check nothing.
+void* mx_calloc_medium(size_t total, mx_theap_t* theap);
 // p + offset is a multiple of `align`, a power of two.
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero);
 // Grows or shrinks p, in place where it can; p is kept on failure. `zero`: what lies beyond the

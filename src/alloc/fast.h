@@ -52,7 +52,7 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   size_t total;
   if (mx_unlikely(mx_mul_overflow(count, size, &total))) return mx_calloc_slow(count, size, theap);
   if (mx_unlikely(total - MX_SIZE_MIN > 64 - MX_PAD - MX_SIZE_MIN)) {
-    return mx_calloc_slow(count, size, theap);
+    return MX_HARDEN ? mx_calloc_slow(count, size, theap) : mx_calloc_medium(total, theap);
   }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->front[rounded / MX_ALIGN];
@@ -63,14 +63,37 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   return block;
 }
 
+// The usable bytes of a block, 0 when p is none of ours.
+mx_inline size_t mx_usable(const void* p) {
+  if (MX_KNOWS_BLOCKS && mx_likely(mx_pagemap_is_near(p))) {
+    const mx_page_t* const page = mx_pagemap_get_near(p);
+    if (mx_likely(mx_page_begins_block(page, p))) return page->block_size;
+  }
+  return mx_usable_size(p);
+}
+
+// Whether a block of the theap's heap can stay what it is when it gets this size; false says
+// nothing yet.
+mx_inline bool mx_can_stay(const mx_theap_t* theap, const void* p, size_t size) {
+  if (!MX_KNOWS_BLOCKS || !mx_pagemap_is_near(p)) return false;
+  const mx_page_t* const page = mx_pagemap_get_near(p);
+  if (!mx_page_begins_block(page, p)) return false;
+  const size_t usable = page->block_size;
+  return usable - size <= usable / 2 && mx_load_relaxed(&theap->heap) == mx_page_heap(page);
+}
+
 mx_inline void* mx_alloc(size_t size) { return mx_alloc_in(mx_tls_theap, size); }
 
 // Pushes the block onto its page's list when the page is this thread's; else, or when p is no
-// block at all (NULL has a record too), takes the slow path.
-mx_inline void mx_free(void* p) {
-  mx_page_t* const page = mx_pagemap_get(p);
+// block at all (NULL has a record too), takes the slow path that the caller names.
+mx_inline void mx_free_or(void* p, void (*slow)(void*)) {
+  if (mx_unlikely(!mx_pagemap_is_near(p))) {
+    slow(p);
+    return;
+  }
+  mx_page_t* const page = mx_pagemap_get_near(p);
   if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) {
-    mx_free_slow(p);
+    slow(p);
     return;
   }
   if (MX_HARDEN) {
@@ -79,5 +102,7 @@ mx_inline void mx_free(void* p) {
   }
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
+
+mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow); }
 
 #endif

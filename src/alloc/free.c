@@ -12,10 +12,7 @@
 // The page whose block p can be, or NULL.
 static mx_page_t* page_of(const void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
-  if (mx_pagemap_is_none(page)) return NULL;
-  // In a window of the page map an address from elsewhere may meet a record of ours.
-  if ((size_t)((const uint8_t*)p - page->start) >= mx_page_span(page)) return NULL;
-  return page;
+  return mx_pagemap_is_none(page) ? NULL : page;
 }
 
 static bool is_mine(const mx_page_t* page) {
@@ -54,7 +51,15 @@ mx_noinline void mx_free_with_care(void* p) {
   mx_call_leave();
 }
 
-mx_noinline void mx_free_slow(void* p) {
+// The page becomes this thread's in the very step that frees, so the call begins before it.
+mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
+  mx_call_enter();
+  if (mx_remote_push(page, block)) mx_page_claimed_by_free(page);
+  mx_call_leave();
+}
+
+// What is neither NULL nor a block of another thread's page, or may not be.
+mx_noinline static void free_any(void* p) {
   if (p == NULL) return;
   mx_page_t* const page = page_of(p);
   // Only constant fields of the page are read: it may be another thread's.
@@ -67,7 +72,9 @@ mx_noinline void mx_free_slow(void* p) {
   }
   if (mx_page_is_huge(page)) {
     if (MX_HARDEN && !mx_harden_free_huge(page, block)) return;
+    mx_call_enter();
     mx_huge_free(page);
+    mx_call_leave();
     return;
   }
   if (mx_page_is_zeroblock(page)) {
@@ -81,7 +88,18 @@ mx_noinline void mx_free_slow(void* p) {
   const bool may =
       (!MX_HARDEN || mx_harden_put_remote(page, block) || mx_harden_free_remote(page, block));
   if (!may) return;
-  if (mx_remote_push(page, (mx_block_t*)block)) mx_page_claimed_by_free(page);
+  if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
+}
+
+mx_noinline void mx_free_slow(void* p) {
+  if (MX_KNOWS_BLOCKS && mx_likely(mx_pagemap_is_near(p))) {
+    mx_page_t* const page = mx_pagemap_get_near(p);
+    if (mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
+      if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
+      return;
+    }
+  }
+  free_any(p);
 }
 
 void* mx_block_of(const void* p) {

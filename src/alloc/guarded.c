@@ -299,6 +299,4 @@ void mx_guarded_free(mx_page_t* page) {
   if (oldest != NULL) forget(oldest);
 }
 
-void mx_guarded_before_fork(void) { mx_lock_acquire(&lock); }
-
-void mx_guarded_after_fork(void) { mx_lock_release(&lock); }
+bool mx_guarded_visit_locks(mx_lock_visit_fn* visit) { return visit(&lock); }

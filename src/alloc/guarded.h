@@ -14,9 +14,8 @@ void* mx_guarded_alloc(size_t size);
 void mx_guarded_free(mx_page_t* page);
 // The live guarded blocks' pages one after the other, from *index 0 on; NULL behind the last one.
 mx_page_t* mx_guarded_next(size_t* index);
-// A fork waits until nobody is at the records; the second on both sides.
-void mx_guarded_before_fork(void);
-void mx_guarded_after_fork(void);
+// A fork waits until nobody is at the records.
+bool mx_guarded_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 
 mx_inline bool mx_page_is_guarded(const mx_page_t* page) {

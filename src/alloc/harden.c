@@ -25,7 +25,7 @@ static size_t size_of(const mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return page->block_size;
   const bool is_huge = mx_page_is_huge(page);
   const uint64_t state = (is_huge ? mx_pad_state_huge(page) : mx_pad_state(page, block));
-  if (state >= MX_PAD_FREE || state > most_of(page)) return 0;
+  if (state > most_of(page)) return 0;
   return is_huge ? most_of(page) - (size_t)state : (size_t)state;
 }
 
@@ -66,7 +66,7 @@ static void report_used_after_free(const mx_page_t* page, const void* block, siz
 
 // A block on the free list is not as free left it.
 static void report_spoiled(const mx_page_t* page, const void* block) {
-  if (MX_PADDING && mx_pad_state(page, block) > MX_PAD_GONE) {
+  if (MX_PADDING && !mx_pad_is_state(mx_pad_state(page, block), page->block_size)) {
     report_underflow(page, block);
   } else {
     mx_error(EFAULT_, "corrupted free list: block %p of size %zu is in use\n", block,
@@ -168,7 +168,7 @@ static void check_behind(const mx_page_t* page, const void* block) {
   check_slack(page, block);
   if (!MX_CHECK_END) return;
   const void* const next = (const uint8_t*)block + page->block_size;
-  if (mx_likely(mx_pad_state(page, next) <= MX_PAD_GONE)) return;
+  if (mx_likely(mx_pad_is_state(mx_pad_state(page, next), page->block_size))) return;
   report_overflow(page, block);
   mx_pad_set(page, next, most_of(page));
 }
@@ -184,7 +184,7 @@ mx_inline void clear_freed(const mx_page_t* page, void* block) {
 
 static bool free_checked(mx_page_t* page, void* block) {
   const bool is_live = (!MX_LIVE_BITS || mx_live_test(page, block)) &&
-                       (!MX_PADDING || mx_pad_state(page, block) < MX_PAD_FREE);
+                       (!MX_PADDING || mx_pad_is_size(mx_pad_state(page, block)));
   if (mx_unlikely(!is_live) && !is_just_damaged(page, block)) return false;
   if (MX_PADDING) {
     check_behind(page, block);
@@ -224,7 +224,7 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   }
   if (!MX_PADDING) return true;
   const uint64_t state = mx_pad_state(page, block);
-  if (mx_unlikely(state >= MX_PAD_FREE)) {
+  if (mx_unlikely(!mx_pad_is_size(state))) {
     if (state == MX_PAD_FREE || state == MX_PAD_GONE) {
       report_free("free", page, block);
       return false;
@@ -257,7 +257,7 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
 
 void mx_harden_check_huge(mx_page_t* page, void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return;
-  if (mx_pad_state_huge(page) < MX_PAD_FREE) check_slack(page, block);
+  if (mx_pad_is_size(mx_pad_state_huge(page))) check_slack(page, block);
   else report_overflow(page, block);
 }
 
@@ -301,7 +301,7 @@ bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
   const size_t most = most_of(page);
   if (size == 0 || size > most || size < most / 2) return false;
   if (!mx_page_could_be_block(page, block)) return false;
-  if (mx_unlikely(mx_pad_state(page, block) >= MX_PAD_FREE)) return false;
+  if (mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;
   const size_t old = size_of(page, block);
   check_behind(page, block);
   if (zero && size > old) memset((uint8_t*)block + old, 0, size - old);

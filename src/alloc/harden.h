@@ -24,6 +24,9 @@
 // These fill and verify every byte, or tell a memory tool: one more call does not matter.
 #define MX_HARDEN_SLOWLY (MX_DEBUG > 0 || MX_TRACK)
 
+// Whether mx_page_begins_block says all that there is to know of a pointer into a page of blocks.
+#define MX_KNOWS_BLOCKS (MX_RECIPROCALS && !MX_HARDEN)
+
 // With zero blocks, requests of 0 bytes leave the fast path: sizes are compared less one.
 #define MX_SIZE_MIN ((size_t)(MX_ZERO_BLOCKS ? 1 : 0))
 
@@ -55,8 +58,7 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
 // ---- blocks of no bytes (zeroblock.c) ----------------------------------------------------------
 void* mx_zeroblock_alloc(size_t align);
 void mx_zeroblock_free(mx_page_t* page, void* p);
-void mx_zeroblock_before_fork(void);
-void mx_zeroblock_after_fork(void);  // on both sides
+bool mx_zeroblock_visit_locks(mx_lock_visit_fn* visit);  // for fork
 MX_END_DECLS
 
 mx_inline bool mx_page_is_zeroblock(const mx_page_t* page) {
@@ -142,16 +144,16 @@ mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// Whether nobody wrote past the end of a live block of `size` bytes, whose key this is.
-mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, uint64_t key,
-                                       size_t size) {
+// Whether nobody wrote past the end of a live block of `size` bytes.
+mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size) {
   if (!MX_CHECK_END) return true;
   const size_t whole = page->block_size;
   const uint8_t* const p = (const uint8_t*)block;
   if (mx_unlikely(whole > MX_SMALL_MAX) && mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
     return mx_slack_is_intact(p + size);
   }
-  return mx_pad_looks_intact(key, mx_load_relaxed(mx_pad_of(p + whole)));
+  const uint64_t key = mx_place_key(page, p + whole);
+  return mx_pad_is_state(mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(p + whole))), whole);
 }
 
 // Whether this is a live block that nobody wrote over; false says nothing yet.
@@ -160,8 +162,8 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
   const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
-  if (mx_unlikely(size >= MX_PAD_FREE)) return false;
-  return mx_likely(mx_harden_end_is_intact(page, block, key, (size_t)size));
+  if (mx_unlikely(!mx_pad_is_size(size))) return false;
+  return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size));
 }
 
 // Frees a block of a page of this thread. False when that takes more, or something is wrong:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Owns huge blocks: each alone in a page of its own (see heap/os_pages.c for where from).
 //
-// Resizing avoids copies: within the slices it has; into free slices behind it; else the page
-// tables move to a new place, which costs microseconds where copying costs milliseconds.
+// Resizing avoids copies: within the slices it has; into what is free behind it; else the page
+// tables move to a new place, which costs microseconds where copying costs milliseconds. That place
+// has room to grow, so that a block that grows for ever moves O(log n) times.
 #include <string.h>
 
 #include "../base/facts.h"
@@ -19,8 +20,8 @@
 // Moving page tables pays from this size on; below, copying is as fast.
 #define MOVE_MIN (256 * MX_KIB)
 
-// Page tables move in such steps elsewhere, too (see arena/refill.c).
-#define MOVE_STEP MX_MIB
+// Blocks that grow take slices in such steps, in which page tables move elsewhere, too.
+#define GROW_STEP MX_MIB
 
 // A huge block of so many large OS pages may be backed by them.
 #define THP_PAGES_MIN 4
@@ -29,15 +30,12 @@
 
 // ---- allocating and freeing --------------------------------------------------------------------
 
-// From byte `from` to byte `to` a block will be used, and shall read as zero or not. All of it
-// counts as memory in use at once, since no later call tells.
-static void note_use(const mx_page_t* page, size_t from, size_t to, bool zero) {
+// From byte `from` to byte `to` a block will be used. All of it counts as memory in use at once,
+// since no later call tells.
+static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arena_t* const arena = page->arena;
   if (arena == NULL || to <= from) return;
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
-  // Whole steps, unless a guard lies behind the block.
-  const size_t end = (MX_GUARD_PAGES ? to : mx_page_size(page));
-  if (!zero) mx_arena_refill(arenas, arena, page->start + from, end - from);
   const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
@@ -53,7 +51,7 @@ static void advise_thp(const mx_page_t* page, size_t bytes) {
 }
 
 static size_t slices_for(size_t bytes) {
-  return mx_div_up(bytes + (MX_GUARD_PAGES ? mx_facts.os_page : 0), MX_SLICE_SIZE);
+  return mx_div_up(bytes + mx_guard_size(), MX_SLICE_SIZE);
 }
 
 // What former pages left inaccessible becomes accessible, and what lies behind the block not.
@@ -67,15 +65,27 @@ static bool guard_fresh(mx_subproc_t* subproc, mx_page_t* page) {
   return true;
 }
 
-// A block of which no byte is in use yet. *is_zero: it reads as zero.
-static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
-                             bool* is_zero) {
-  mx_slices_t slices;
+// Slices for a block, used ones from elsewhere where fresh ones need not read as zero. A run that
+// was torn is lost, and so is the chance of a second one.
+static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
+                             bool is_fresh, mx_slices_t* slices) {
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
-  const size_t count = slices_for(bytes);
-  const size_t step = MOVE_STEP / MX_SLICE_SIZE;
-  mx_page_t* page = mx_huge_page_alloc(heap, is_growing ? mx_align_up(count, step) : count,
-                                       align_slices, is_growing, &slices);
+  const size_t step = (is_growing ? GROW_STEP / MX_SLICE_SIZE : 1);
+  const size_t count = mx_align_up(slices_for(bytes), step);
+  for (unsigned tries = 0; tries < 2; tries++) {
+    mx_page_t* const page = mx_huge_page_alloc(heap, count, align_slices, is_growing, slices);
+    if (page == NULL || is_fresh || slices->arena == NULL) return page;
+    mx_arenas_t* const arenas = &heap->subproc->arenas;
+    if (mx_slices_refill(arenas, slices->arena, slices->index, slices->count)) return page;
+  }
+  return NULL;
+}
+
+// A block of which no byte is in use yet. *is_zero: it reads as zero, if it is to be fresh.
+static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
+                             bool is_fresh, bool* is_zero) {
+  mx_slices_t slices;
+  mx_page_t* page = get_slices(heap, bytes, align, is_growing, is_fresh, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
@@ -94,7 +104,7 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
   mx_page_t* const page =
       mx_huge_cache_take(heap, mx_div_up(bytes, MX_SLICE_SIZE), mx_max(align / MX_SLICE_SIZE, 1));
   if (page == NULL) return NULL;
-  if (bytes > page->block_size) note_use(page, page->block_size, bytes, false);
+  if (bytes > page->block_size) note_use(page, page->block_size, bytes);
   page->block_size = bytes;
   page->capacity = page->used = 1;
   mx_heap_link_page(heap, page);
@@ -111,9 +121,9 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
     if (zero) memset(page->start, 0, bytes);
     return page->start;
   }
-  page = make_block(heap, bytes, align, is_growing, &is_zero);
+  page = make_block(heap, bytes, align, is_growing, zero, &is_zero);
   if (page == NULL) return NULL;
-  note_use(page, 0, bytes, zero);
+  note_use(page, 0, bytes);
   if (zero && !is_zero) memset(page->start, 0, bytes);
   return page->start;
 }
@@ -151,15 +161,19 @@ static void shrink(mx_page_t* page, size_t bytes) {
     mx_pagemap_set(page->start + keep * MX_SLICE_SIZE, drop, NULL);
     page->slice_count = (uint32_t)keep;
     mx_slices_free(&subproc->arenas, page->arena, page->slice_index + keep, drop);
+  } else if (drop > 0) {
+    mx_huge_page_shorten(page, keep);
   }
   mx_huge_page_resize(page, bytes);
 }
 
-static bool extend(mx_page_t* page, size_t more) {
+static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
+  if (page->arena == NULL) return mx_huge_page_extend(page, more);
   const size_t index = page->slice_index + page->slice_count;
   bool is_zero;
   if (!mx_slices_extend(arenas, page->arena, index, more, &is_zero)) return false;
+  if (!is_fresh && !mx_slices_refill(arenas, page->arena, index, more)) return false;
   const bool is_open = (!MX_GUARD_PAGES || mx_arena_guard(page->arena, index, more, false));
   if (!is_open || !mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
     mx_slices_free(arenas, page->arena, index, more);
@@ -173,15 +187,14 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
   const size_t old_bytes = page->block_size;
   const size_t need = slices_for(bytes);
   if (need > page->slice_count) {
-    if (page->arena == NULL) return false;
     const size_t more = need - page->slice_count;
-    mx_huge_cache_flush(true);  // it may lie in the way, or have pages that are needed here
-    // Up to the end of a step, too, if that is free: what is moved there are whole steps.
+    if (page->arena != NULL) mx_huge_cache_flush(true);  // it may lie in the way
+    // Up to the end of a step, too, if that is free.
     uintptr_t const end = (uintptr_t)page->start + mx_page_size(page) + more * MX_SLICE_SIZE;
-    const size_t rest = (mx_align_up(end, MOVE_STEP) - end) / MX_SLICE_SIZE;
-    if (!extend(page, more + rest) && (rest == 0 || !extend(page, more))) return false;
+    const size_t rest = (mx_align_up(end, GROW_STEP) - end) / MX_SLICE_SIZE;
+    if (!extend(page, more + rest, zero) && (rest == 0 || !extend(page, more, zero))) return false;
   }
-  note_use(page, old_bytes, bytes, zero);
+  note_use(page, old_bytes, bytes);
   clear_tail(page, old_bytes, bytes, zero);
   mx_huge_page_resize(page, bytes);
   return true;
@@ -194,23 +207,33 @@ static bool is_mostly_present(const mx_page_t* page, size_t bytes) {
   return mx_bits_count(page->arena->present, first, count) >= count - count / 4;
 }
 
-// Moves what a block holds from byte `from` to byte `to`. The OS moves only what lies in one of its
-// mappings, which end on multiples of MOVE_STEP where they were split (see arena/refill.c).
-static void move_contents(const mx_page_t* page, const mx_page_t* target, size_t from, size_t to) {
-  uint8_t* const source = page->start + from;
-  if (mx_os_move(source, target->start + from, to - from)) {
-    if (page->arena != NULL) mx_arena_untouch(page->arena, source, to - from);
-    return;
+// A block that was moved out of, or torn, is nobody's from now on.
+static mx_subproc_t* unlink_block(mx_page_t* page) {
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  mx_store_relaxed(&page->shifted, (uint8_t)0);
+  return mx_heap_unlink_page(page);
+}
+
+// Moves the slices that hold a block's contents to the start of another one, and frees the block.
+// False: they do not lie in one mapping, and nothing was moved; *is_torn: the target is lost.
+static bool move_slices(mx_page_t* page, mx_page_t* target, bool* is_torn) {
+  const size_t count = slices_for(page->block_size);
+  const size_t size = count * MX_SLICE_SIZE;
+  *is_torn = false;
+  if (page->arena == NULL || page->arena->is_reserved) return false;
+  // Page tables moved onto memory that is there already would lose it, and the next block would
+  // pay more faults than the copy costs.
+  if (is_mostly_present(target, page->block_size)) return false;
+  if (!mx_vmem_move(page->start, target->start, size, is_torn)) {
+    if (*is_torn) mx_huge_page_lose(unlink_block(target), target, count);
+    return false;
   }
-  if (to - from <= MOVE_STEP) {
-    memcpy(target->start + from, source, to - from);
-    return;
-  }
-  const size_t half = (to - from) / 2;
-  const size_t more = (size_t)(0 - ((uintptr_t)source + half)) % MOVE_STEP;  // to the next step
-  const size_t middle = from + half + (half + more < to - from ? more : 0);
-  move_contents(page, target, from, middle);
-  move_contents(page, target, middle, to);
+  mx_bits_clear(page->arena->committed, page->slice_index, count);
+  mx_arena_untouch(page->arena, page->start, size);
+  mx_huge_page_resize(page, 0);
+  mx_subproc_t* const subproc = unlink_block(page);
+  mx_huge_page_drop(subproc, page);
+  return true;
 }
 
 // A block that grows in small steps gets room to grow again, so that n steps move O(log n) times;
@@ -221,26 +244,20 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   if (old_bytes < MOVE_MIN || (page->arena != NULL && page->arena->is_pinned)) return NULL;
   const bool small_step = (bytes - old_bytes < old_bytes / 4);
   const size_t room = (small_step ? mx_max(bytes, old_bytes + old_bytes / 2) : bytes);
-  bool is_zero;
-  mx_page_t* target = make_block(heap, room, 1, true, &is_zero);
-  if (target == NULL) target = make_block(heap, bytes, 1, true, &is_zero);
+  bool is_zero, is_torn;
+  mx_page_t* target = make_block(heap, room, 1, true, true, &is_zero);
+  if (target == NULL) target = make_block(heap, bytes, 1, true, true, &is_zero);
   if (target == NULL) return NULL;
   // Its end is not yet where it will be.
   if (MX_GUARD_PAGES && !mx_page_guard_huge(target, false)) return NULL;
-  // Page tables moved onto memory that is there already would lose it, and the next block would
-  // pay more faults than the copy costs.
-  if (is_mostly_present(target, old_bytes)) {
+  if (!move_slices(page, target, &is_torn)) {
+    if (is_torn) return NULL;
     memcpy(target->start, page->start, old_bytes);
-  } else {
-    move_contents(page, target, 0, old_bytes);
-    // Its memory went: if it is kept, the next block has to note what it uses.
-    mx_huge_page_resize(page, 0);
+    mx_huge_free(page);
   }
-  note_use(target, 0, old_bytes, true);
-  note_use(target, old_bytes, bytes, zero);
+  note_use(target, 0, bytes);
   clear_tail(target, old_bytes, bytes, zero && !is_zero);
   mx_huge_page_resize(target, bytes);
-  mx_huge_free(page);
   return target->start;
 }
 

@@ -23,8 +23,8 @@ static void* alloc_apart_sampled(mx_theap_t* theap, size_t size, size_t align) {
 }
 
 // A block that is alone in its page, or has no bytes.
-static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
-                         bool zero) {
+static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
+                            bool zero) {
   if (theap->heap == NULL) theap = mx_thread_theap();
   if (theap == NULL) return mx_alloc_failed(size);
   if (MX_ZERO_BLOCKS && size == 0) {
@@ -43,6 +43,14 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
     if (p == NULL) return mx_alloc_failed(size);
   }
   if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
+  return p;
+}
+
+static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
+                         bool zero) {
+  mx_call_enter();
+  void* const p = alloc_apart_in(theap, size, align, is_growing, zero);
+  mx_call_leave();
   return p;
 }
 
@@ -119,12 +127,19 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   return fresh;
 }
 
+static void* resize_huge(mx_page_t* page, size_t size, bool zero) {
+  mx_call_enter();
+  void* const p = mx_huge_realloc(page, size, zero);
+  mx_call_leave();
+  return p;
+}
+
 static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero) {
   if (MX_HARDEN_SLOWLY) return NULL;  // these follow every block from its start
-  if (!MX_PADDING) return mx_huge_realloc(page, size, zero);
+  if (!MX_PADDING) return resize_huge(page, size, zero);
   mx_harden_check_huge(page, page->start);
   const size_t old_bytes = page->block_size;
-  uint8_t* const p = (uint8_t*)mx_huge_realloc(page, size + MX_PAD, zero);
+  uint8_t* const p = (uint8_t*)resize_huge(page, size + MX_PAD, zero);
   if (p == NULL) return NULL;
   if (zero && size > usable) memset(p + usable, 0, mx_min(old_bytes, size) - usable);
   mx_harden_alloc_huge(p, size, true);

@@ -40,8 +40,7 @@ mx_used static mx_thread_local own_bound_t own_bound;
 mx_used static mx_thread_local bool is_guarding;  // what a stack walk allocates is not sampled
 
 static bool can_be_sampled(const mx_theap_t* theap) {
-  return theap == theap->first && mx_load_relaxed(&theap->heap) == &mx_subproc_main.main_heap &&
-         !mx_pagemap_is_window();
+  return theap == theap->first && mx_load_relaxed(&theap->heap) == &mx_subproc_main.main_heap;
 }
 
 static size_t rate_now(void) {

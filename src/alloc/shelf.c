@@ -18,6 +18,7 @@
 
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
+#include "../os/thread.h"
 #include "../page/remote.h"
 #include "alloc.h"
 
@@ -71,7 +72,9 @@ static void thin_out(const mx_theap_t* theap, mx_shelf_t* shelf, size_t rest) {
   memcpy(blocks, shelf->blocks, count * sizeof(mx_block_t*));
   memmove(shelf->blocks, shelf->blocks + count, rest * sizeof(mx_block_t*));
   shelf->count = (uint32_t)rest;
+  mx_call_enter();
   free_shelved(theap, blocks, count);
+  mx_call_leave();
 }
 
 static void clear_shelves(void* of_theap, bool all) {

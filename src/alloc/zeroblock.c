@@ -4,7 +4,9 @@
 //
 // Such a slice has a page record of bin 0, which no thread owns, so that every free of a place in
 // it takes the slow path. Which places are taken is in a bitmap, changed by atomic operations. The
-// slices stay for ever; as many exist as the largest number of such blocks ever asks for.
+// slices stay for ever; as many exist as the largest number of such blocks ever asks for. Those
+// with free places are in a queue: who takes the last place, under the lock, takes the slice out,
+// and who then frees the first one puts it back.
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
@@ -14,32 +16,73 @@
 #define EAGAIN_ EAGAIN
 #define PLACES (MX_SLICE_SIZE / MX_ALIGN)
 
+#define TRIES 4  // slices in which an aligned place is looked for
+
 typedef struct taken_s {
   mx_atomic(uint64_t) words[PLACES / 64];
+  mx_atomic(uint32_t) left;  // places that are not taken, or a moment ago were not
+  size_t cursor;             // places are taken in turn, so that a freed one waits the longest
 } taken_t;
 
 static mx_lock_t zero_lock;
-static mx_page_t* slices;
-static size_t cursor;  // places are taken in turn, so that a freed one waits the longest
+static mx_page_t *first_open, *last_open;
 
 // Nothing else uses that field of such a record.
 static taken_t* taken_of(const mx_page_t* page) { return (taken_t*)(void*)page->prev; }
 
-static void* take_in(mx_page_t* page, size_t align) {
-  if (!mx_is_aligned(page->start, mx_min(align, MX_SLICE_SIZE)) ||
-      !mx_is_aligned(page->start, align)) {
-    return NULL;
+static void put_open(mx_page_t* page) {
+  page->next = NULL;
+  if (first_open == NULL) first_open = page;
+  else last_open->next = page;
+  last_open = page;
+}
+
+// The first free place at or behind one, or at the start of the slice.
+static size_t find_free(const taken_t* taken, size_t from) {
+  const size_t words = PLACES / 64;
+  for (size_t n = 0, word = from / 64; n <= words; n++, word = (word + 1) % words) {
+    uint64_t free = ~mx_load_relaxed(&taken->words[word]);
+    if (n == 0) free &= ~(uint64_t)0 << (from % 64);
+    if (free != 0) return word * 64 + mx_bit_low(free);
   }
-  const size_t step = mx_max(align / MX_ALIGN, 1);
+  return SIZE_MAX;
+}
+
+// The same for one of an alignment.
+static size_t find_aligned(const mx_page_t* page, size_t align) {
+  const taken_t* const taken = taken_of(page);
+  if (align <= MX_ALIGN) return find_free(taken, taken->cursor % PLACES);
+  if (!mx_is_aligned(page->start, align)) return SIZE_MAX;
+  const size_t step = align / MX_ALIGN;
   for (size_t n = 0; n < PLACES; n += step) {
-    const size_t place = (mx_align_up(cursor, step) + n) % PLACES;
-    void* const p = page->start + place * MX_ALIGN;
-    const uint64_t bit = (uint64_t)1 << (place % 64);
-    if ((mx_or_acq_rel(&taken_of(page)->words[place / 64], bit) & bit) != 0) continue;
-    cursor = place + 1;
-    return p;
+    const size_t place = (mx_align_up(taken->cursor, step) + n) % PLACES;
+    if (((mx_load_relaxed(&taken->words[place / 64]) >> (place % 64)) & 1) == 0) return place;
   }
-  return NULL;
+  return SIZE_MAX;
+}
+
+// Takes a place in the first slice of the queue, which leaves when it was the last one.
+static void* take_in_first(size_t align) {
+  mx_page_t* const page = first_open;
+  taken_t* const taken = taken_of(page);
+  const size_t place = find_aligned(page, align);
+  if (place == SIZE_MAX) return NULL;
+  mx_or_acq_rel(&taken->words[place / 64], (uint64_t)1 << (place % 64));
+  taken->cursor = place + 1;
+  if (mx_add_acq_rel(&taken->left, (uint32_t)-1) == 1) first_open = page->next;
+  return page->start + place * MX_ALIGN;
+}
+
+static void* take(size_t align) {
+  void* p = NULL;
+  for (int tries = TRIES; first_open != NULL && tries > 0; tries--) {
+    p = take_in_first(align);
+    if (p != NULL) break;
+    mx_page_t* const page = first_open;
+    first_open = page->next;
+    put_open(page);
+  }
+  return p;
 }
 
 static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
@@ -52,6 +95,7 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   mx_page_init(page, &got, MX_ALIGN, 0, heap);
   page->start = got.start;
   page->prev = (mx_page_t*)(void*)taken;
+  mx_store_relaxed(&taken->left, (uint32_t)PLACES);
   page->reserved = (uint32_t)PLACES;  // and `capacity` 0: nothing to visit
   if (!mx_os_protect(got.start, MX_SLICE_SIZE, false) || !mx_pagemap_set(got.start, 1, page)) {
     mx_os_protect(got.start, MX_SLICE_SIZE, true);
@@ -62,9 +106,8 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
 }
 
 void* mx_zeroblock_alloc(size_t align) {
-  void* p = NULL;
   mx_lock_acquire(&zero_lock);
-  for (mx_page_t* s = slices; s != NULL && p == NULL; s = s->next) p = take_in(s, align);
+  void* p = take(align);
   mx_lock_release(&zero_lock);
   if (p != NULL) return p;
   // The calls to the OS are made without the lock; two threads may both bring a slice.
@@ -72,21 +115,26 @@ void* mx_zeroblock_alloc(size_t align) {
   mx_page_t* const page = make_slice(&mx_subproc_main.main_heap, align);
   if (page == NULL) return NULL;
   mx_lock_acquire(&zero_lock);
-  page->next = slices;
-  slices = page;
-  p = take_in(page, align);
+  page->next = first_open;
+  if (first_open == NULL) last_open = page;
+  first_open = page;
+  p = take_in_first(align);
   mx_lock_release(&zero_lock);
   return p;
 }
 
 void mx_zeroblock_free(mx_page_t* page, void* p) {
+  taken_t* const taken = taken_of(page);
   const size_t place = (size_t)((const uint8_t*)p - page->start) / MX_ALIGN;
   const uint64_t bit = (uint64_t)1 << (place % 64);
-  if ((mx_and_acq_rel(&taken_of(page)->words[place / 64], ~bit) & bit) == 0) {
+  if ((mx_and_acq_rel(&taken->words[place / 64], ~bit) & bit) == 0) {
     mx_error(EAGAIN_, "free: double free detected of block %p with size 0\n", p);
+    return;
   }
+  if (mx_add_acq_rel(&taken->left, 1) != 0) return;
+  mx_lock_acquire(&zero_lock);
+  put_open(page);
+  mx_lock_release(&zero_lock);
 }
 
-void mx_zeroblock_before_fork(void) { mx_lock_acquire(&zero_lock); }
-
-void mx_zeroblock_after_fork(void) { mx_lock_release(&zero_lock); }
+bool mx_zeroblock_visit_locks(mx_lock_visit_fn* visit) { return visit(&zero_lock); }

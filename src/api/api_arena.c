@@ -21,10 +21,14 @@ static mi_arena_id_t give_id(const mx_arena_t* arena, mi_arena_id_t* out) {
 // ---- reserving ---------------------------------------------------------------------------------
 
 static mx_arena_t* reserve_plain(mx_arenas_t* arenas, size_t size, bool commit, bool exclusive) {
-  void* const p = mx_vmem_map(size, MX_SLICE_SIZE, commit);
+  bool is_refused;
+  void* p = mx_vmem_map_placed(MX_ZONE_NEAR, size, size, MX_SLICE_SIZE, commit, &is_refused);
+  if (p == NULL && !is_refused) p = mx_vmem_map(size, MX_SLICE_SIZE, commit);
   if (p == NULL) return NULL;
   if (mx_option(allow_thp) == 0) mx_os_advise_large(p, size, false);
-  const mx_arena_config_t config = {p, size, commit, false, true, exclusive, true, -1, NULL, NULL};
+  mx_arena_config_t config = mx_arena_config(p, size);
+  config.is_committed = commit;
+  config.is_exclusive = exclusive;
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
   if (arena == NULL) mx_vmem_unmap(p, size, 0);
   return arena;
@@ -58,8 +62,15 @@ bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinne
     mx_warning("memory of %zu bytes at %p is too small for an arena\n", size, start);
     return false;
   }
-  const mx_arena_config_t config = {start, size, is_committed, is_pinned, is_zero, exclusive, false,
-                                    mx_numa_node_of(numa_node), commit_fun, commit_fun_arg};
+  mx_arena_config_t config = mx_arena_config(start, size);
+  config.is_committed = is_committed;
+  config.is_pinned = is_pinned;
+  config.is_zero = is_zero;
+  config.is_exclusive = exclusive;
+  config.is_owned = false;
+  config.numa_node = mx_numa_node_of(numa_node);
+  config.commit_fn = commit_fun;
+  config.commit_arg = commit_fun_arg;
   return give_id(mx_arena_add(&mx_thread_subproc()->arenas, &config), arena_id) != NULL;
 }
 

@@ -33,7 +33,9 @@ void mi_free_small(void* p) mi_attr_noexcept { mx_free(p); }
 // ---- resizing ----------------------------------------------------------------------------------
 
 void* mi_realloc(void* p, size_t newsize) mi_attr_noexcept {
-  return mx_verb_realloc(mx_tls_theap, p, newsize, false);
+  mx_theap_t* const theap = mx_tls_theap;
+  if (mx_likely(mx_can_stay(theap, p, newsize))) return p;
+  return mx_verb_realloc(theap, p, newsize, false);
 }
 
 void* mi_reallocn(void* p, size_t count, size_t size) mi_attr_noexcept {
@@ -62,7 +64,7 @@ void* mi_expand(void* p, size_t newsize) mi_attr_noexcept {
 
 // ---- sizes -------------------------------------------------------------------------------------
 
-size_t mi_usable_size(const void* p) mi_attr_noexcept { return mx_usable_size(p); }
+size_t mi_usable_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
 
 size_t mi_good_size(size_t size) mi_attr_noexcept {
   if (size > MX_MAX_ALLOC - MX_PAD) return size;

@@ -5,8 +5,7 @@
 #include "sized.h"
 #include "verbs.h"
 
-// Whether to try again; otherwise the failure has been told in the way of C++.
-static bool try_again(bool throws) {
+bool mx_new_again(bool throws) {
   if (mx_cxx_run_new_handler()) return true;
   errno = ENOMEM;
   if (throws) mx_cxx_throw_bad_alloc();
@@ -17,7 +16,7 @@ static void* new_in_full(size_t size, bool throws) {
   void* p;
   do {
     p = mx_alloc(size);
-  } while (mx_unlikely(p == NULL) && try_again(throws));
+  } while (mx_unlikely(p == NULL) && mx_new_again(throws));
   return p;
 }
 
@@ -35,7 +34,7 @@ static void* new_aligned(size_t size, size_t alignment, bool throws) {
   void* p;
   do {
     p = mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false);
-  } while (mx_unlikely(p == NULL) && try_again(throws));
+  } while (mx_unlikely(p == NULL) && mx_new_again(throws));
   return p;
 }
 
@@ -55,7 +54,7 @@ void* mi_new_realloc(void* p, size_t newsize) {
   void* q;
   do {
     q = mx_verb_realloc(mx_tls_theap, p, newsize, false);
-  } while (mx_unlikely(q == NULL) && try_again(true));
+  } while (mx_unlikely(q == NULL) && mx_new_again(true));
   return q;
 }
 

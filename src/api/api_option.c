@@ -6,7 +6,7 @@
 #include "../../include/mimalloc.h"
 #include "../service/option_names.h"
 
-#define SAME_NUMBER(name, value)                                             \
+#define SAME_NUMBER(name, caps, least, most)                                 \
   mx_static_assert((int)mi_option_##name == (int)mx_opt_##name,              \
                    "the public option " #name " has the number of the inner one");
 MX_OPTIONS(SAME_NUMBER)

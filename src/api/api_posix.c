@@ -41,9 +41,9 @@ void* mi__expand(void* p, size_t newsize) mi_attr_noexcept {
   return q;
 }
 
-size_t mi_malloc_size(const void* p) mi_attr_noexcept { return mx_usable_size(p); }
+size_t mi_malloc_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
 
-size_t mi_malloc_usable_size(const void* p) mi_attr_noexcept { return mx_usable_size(p); }
+size_t mi_malloc_usable_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
 
 size_t mi_malloc_good_size(size_t size) mi_attr_noexcept { return mi_good_size(size); }
 
@@ -53,12 +53,25 @@ size_t mi_memalignment(const void* p) mi_attr_noexcept {
 
 // ---- aligned -----------------------------------------------------------------------------------
 
-int mi_posix_memalign(void** p, size_t alignment, size_t size) {
+static mx_noinline int posix_memalign_slow(void** p, size_t alignment, size_t size) {
   if (p == NULL || alignment % sizeof(void*) != 0 || !mx_is_pow2(alignment)) return EINVAL;
   const int saved = errno;
   void* const block = mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false);
   errno = saved;
   if (block == NULL) return ENOMEM;
+  *p = block;
+  return 0;
+}
+
+// A block size that is a multiple of the alignment makes every block aligned.
+int mi_posix_memalign(void** p, size_t alignment, size_t size) {
+  const size_t mask = alignment - 1;
+  const bool is_simple = (mask < MX_SMALL_MAX && (alignment & (mask | (sizeof(void*) - 1))) == 0);
+  if (MX_HARDEN || mx_unlikely(!is_simple || p == NULL)) {
+    return posix_memalign_slow(p, alignment, size);
+  }
+  void* const block = mx_alloc_quick((size + mask) & ~mask);
+  if (mx_unlikely(block == NULL)) return posix_memalign_slow(p, alignment, size);
   *p = block;
   return 0;
 }

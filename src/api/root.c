@@ -34,27 +34,47 @@
 static mx_atomic(int) started;
 static mx_atomic(int) ended;
 
-static void before_fork(void) {
-  if (MX_LEAKS) mx_leaks_before_fork();
-  mx_zeroblock_before_fork();
-  mx_guarded_before_fork();
-  mx_heap_before_fork();
+// Those of the floors above heaps.
+static bool visit_upper_locks(mx_lock_visit_fn* visit) {
+  return (!MX_LEAKS || mx_leaks_visit_locks(visit)) && mx_zeroblock_visit_locks(visit) &&
+         mx_guarded_visit_locks(visit);
 }
 
-static void after_fork_in_parent(void) {
+static bool take_all_locks(void) {
+  return visit_upper_locks(&mx_fork_take) && mx_heap_before_fork();
+}
+
+static void let_go_of_locks(void) {
   mx_heap_after_fork_parent();
-  mx_guarded_after_fork();
-  mx_zeroblock_after_fork();
-  if (MX_LEAKS) mx_leaks_after_fork();
+  visit_upper_locks(&mx_fork_let_go);
 }
 
-static void after_fork_in_child(void) {
+// A process with one thread writes nothing: what is written beside a fork is copied, in the parent
+// or in the child, at the price of a fault. Its handlers lie beside each other for the same reason.
+static bool needs_nothing(void) { return mx_libc_is_alone() && !mx_fork_has_begun(); }
+
+mx_cold static void before_fork(void) {
+  if (needs_nothing()) return;
+  mx_fork_begin();
+  while (!take_all_locks()) {
+    let_go_of_locks();
+    mx_fork_wait();
+  }
+}
+
+mx_cold static void after_fork_in_parent(void) {
+  if (needs_nothing()) return;
+  let_go_of_locks();
+  mx_fork_end();
+}
+
+mx_cold static void after_fork_in_child(void) {
   mx_random_after_fork();
+  if (needs_nothing()) return;
   if (mx_heap_after_fork()) mx_stack_stop();
-  mx_guarded_after_fork();
-  mx_zeroblock_after_fork();
+  visit_upper_locks(&mx_fork_let_go_in_child);
   mx_scavenger_after_fork();
-  if (MX_LEAKS) mx_leaks_after_fork();
+  mx_fork_end();
 }
 
 static void reserve_at_start(void) {

@@ -22,6 +22,9 @@ MX_BEGIN_DECLS
 // operator new in full; when there is no memory it may throw, the other one returns NULL.
 void* mx_new_slow(size_t size);
 void* mx_new_slow_nothrow(size_t size);
+// After a failure: whether a new-handler ran and the caller should try again. Else errno is ENOMEM,
+// and std::bad_alloc has been thrown where it was asked for and there is C++.
+bool mx_new_again(bool throws);
 MX_END_DECLS
 
 // The fast path of mx_alloc alone; NULL says only that it does not serve. What fails as C++ does is

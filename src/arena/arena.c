@@ -16,6 +16,9 @@
 // The first page of an arena lies in one of this many slices, where addresses are random.
 #define RANDOM_START ((size_t)512)
 
+// What is mapped of an arena from the start.
+#define FIRST_PIECE (512 * MX_KIB)
+
 // ---- presence ----------------------------------------------------------------------------------
 
 // All sizes here are powers of two. A division would cost more than the rest of a touch, which
@@ -94,26 +97,13 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   return arena;
 }
 
-static bool collides(const mx_arenas_t* arenas, const mx_arena_t* arena) {
-  if (!mx_pagemap_is_window()) return false;
-  const size_t count = mx_load_acquire(&arenas->count);
-  for (size_t i = 0; i < count; i++) {
-    const mx_arena_t* other = mx_arena_at(arenas, i);
-    if (other != NULL && mx_pagemap_collides(other->start, other->slices * MX_SLICE_SIZE,
-                                             arena->start, arena->slices * MX_SLICE_SIZE)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 static mx_atomic(size_t) arena_ids;
 
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
   arena->id = mx_add_relaxed(&arena_ids, 1) + 1;
   mx_lock_acquire(&arenas->lock);
   const size_t n = mx_load_relaxed(&arenas->count);
-  const bool ok = (n < MX_ARENAS_MAX && !collides(arenas, arena));
+  const bool ok = (n < MX_ARENAS_MAX);
   if (ok) {
     mx_store_release(&arenas->items[n], arena);
     mx_store_release(&arenas->count, n + 1);
@@ -139,13 +129,17 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   arena->commit_arg = config->commit_arg;
   arena->numa_node = config->numa_node;
   arena->is_exclusive = config->is_exclusive;
+  arena->is_on_demand = config->is_on_demand;
+  arena->is_reserved = (config->piece == 0);
   arena->is_pinned = config->is_pinned;
+  mx_store_relaxed(&arena->usable, slices);
   mx_store_relaxed(&arena->free_slices, slices);
   if (MX_RANDOM_ADDRESS) {
     mx_store_relaxed(&arena->low_hint, (size_t)(mx_random64() % mx_min(slices, RANDOM_START)));
   }
   mx_bits_set(arena->free, 0, slices);
-  if (config->is_committed) mx_bits_set(arena->committed, 0, slices);
+  const size_t committed = (config->is_committed ? slices : config->piece / MX_SLICE_SIZE);
+  if (committed > 0) mx_bits_set(arena->committed, 0, committed);
   if (!config->is_zero) {
     mx_bits_set(arena->dirty, 0, slices);
     mx_arena_touch(arena, start, slices * MX_SLICE_SIZE);
@@ -159,40 +153,56 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
 }
 
 static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
-  // Where address space is short, so is the share that we may take at once.
-  size_t size = (size_t)mx_option(arena_reserve) * MX_KIB;
-  if (mx_pagemap_is_window()) size = mx_min(size, MX_ARENA_MIN_SIZE);
-  const size_t doublings = mx_load_relaxed(&arenas->count) / ARENAS_PER_DOUBLING;
-  size <<= mx_min(doublings, (size_t)ARENA_DOUBLINGS_MAX);
+  const long wanted = mx_option(arena_reserve);
+  const size_t doublings =
+      mx_min(mx_load_relaxed(&arenas->count) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
+  const size_t most = MX_MAX_ALLOC / MX_KIB >> ARENA_DOUBLINGS_MAX;
+  const size_t size = (wanted <= 0 ? 0 : mx_min((size_t)wanted, most) * MX_KIB) << doublings;
   return mx_align_up(mx_max(mx_max(size, MX_ARENA_MIN_SIZE), least), MX_SLICE_SIZE);
+}
+
+static mx_arena_t* make_arena(mx_arenas_t* arenas, void* p, size_t size, size_t piece,
+                              bool is_committed, int numa_node) {
+  mx_arena_config_t config = mx_arena_config(p, size);
+  config.is_committed = is_committed;
+  config.is_on_demand = true;
+  config.numa_node = numa_node;
+  config.piece = piece;
+  mx_arena_t* const arena = mx_arena_add(arenas, &config);
+  if (arena != NULL) mx_arena_advise(arena, p, piece != 0 ? piece : size);
+  return arena;
+}
+
+static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node,
+                                 bool* is_refused) {
+  const bool is_eager = (mx_option(arena_eager_commit) == 1);
+  const size_t piece = (is_eager ? size : mx_min(FIRST_PIECE, size));
+  void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, size, MX_SLICE_SIZE, true, is_refused);
+  if (*is_refused) return NULL;
+  if (p != NULL) {
+    mx_arena_t* const arena = make_arena(arenas, p, size, piece, is_eager, numa_node);
+    if (arena != NULL) return arena;
+    mx_vmem_unmap(p, piece, 0);
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, p, size);
+    return NULL;
+  }
+  p = mx_vmem_map(size, MX_SLICE_SIZE, is_eager);
+  if (p == NULL) return NULL;
+  mx_arena_t* const arena = make_arena(arenas, p, size, 0, is_eager, numa_node);
+  if (arena == NULL) mx_vmem_unmap(p, size, 0);
+  return arena;
 }
 
 mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) {
   const size_t least = slices * MX_SLICE_SIZE;
-  for (size_t size = reserve_size(arenas, least); size >= least; size /= 2) {
-    size = mx_align_up(size, MX_SLICE_SIZE);
-    // Otherwise it becomes writable in pieces, as it is used.
-    const bool eager = (mx_option(arena_eager_commit) == 1);
-    void* p = mx_vmem_map(size, MX_SLICE_SIZE, eager);
-    if (p != NULL) {
-      const size_t writable = mx_vmem_writable_from(p);
-      const long thp = mx_option(allow_thp);
-      if (thp >= 2) mx_os_advise_large(p, size, true);
-      else if (writable == 0) mx_os_advise_large(p, size, false);
-      if (numa_node >= 0) mx_os_advise_numa(p, size, numa_node);
-      mx_arena_config_t config = {p, size, eager, false, true, false, true, numa_node, NULL, NULL};
-      mx_arena_t* arena = mx_arena_add(arenas, &config);
-      if (arena != NULL) {
-        if (writable > 0) mx_bits_set(arena->committed, 0, mx_min(writable, size) / MX_SLICE_SIZE);
-        return arena;
-      }
-      mx_vmem_unmap(p, size, 0);
-      return NULL;
-    }
-    if (size == least) break;
-    if (size / 2 < least) size = least * 2;
+  size_t size = reserve_size(arenas, least);
+  for (;;) {
+    bool is_refused = false;
+    mx_arena_t* const arena = reserve_arena(arenas, size, numa_node, &is_refused);
+    if (arena != NULL || is_refused || size <= least) return arena;
+    // Less may be had: its records take less, too.
+    size = mx_max(mx_align_up(size / 2, MX_SLICE_SIZE), least);
   }
-  return NULL;
 }
 
 mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {

@@ -11,6 +11,9 @@
 // that it costs memory. It follows what is carved and what is given back, not what is reserved;
 // the statistics' committed bytes are its bits. A page of blocks finds its holes in it.
 //
+// An arena of ours takes its addresses piece by piece: what is not committed is nobody's, and may
+// turn out to be somebody else's when it is wanted. The arena ends there (`usable`).
+//
 // In builds with guard pages `guarded` says that the last OS page of a slice may be inaccessible.
 // It stays so when the slice becomes free: most are taken next for a page that wants it again.
 //
@@ -18,6 +21,8 @@
 // away from what users write. It is touched only as slices are.
 #ifndef MX_ARENA_ARENA_H
 #define MX_ARENA_ARENA_H
+
+#include <string.h>
 
 #include "../base/counters.h"
 #include "../base/lock.h"
@@ -48,7 +53,10 @@ typedef struct mx_arena_s {
   size_t id;               // unique in the process, from 1
   int numa_node;           // -1: any
   bool is_exclusive;       // serves only heaps that name it
+  bool is_on_demand;       // reserved for want of slices, not by a call of the program
+  bool is_reserved;        // the addresses of what is not committed are the arena's, too
   bool is_pinned;          // never purged (large OS pages, or the user said so)
+  mx_atomic(size_t) usable;  // slices behind these are not handed out any more
   mx_atomic(size_t) free_slices;
   mx_atomic(size_t) low_hint;  // no free slice lies below (a hint)
 } mx_arena_t;
@@ -98,7 +106,20 @@ typedef struct mx_arena_config_s {
   int numa_node;
   mx_commit_fn* commit_fn;
   void* commit_arg;
+  bool is_on_demand;
+  size_t piece;            // not 0: bytes that are mapped from the start, and no others reserved
 } mx_arena_config_t;
+
+// Memory that is the OS's own to give, zeroed and not committed, on any node; the rest is added.
+static inline mx_arena_config_t mx_arena_config(void* start, size_t size) {
+  mx_arena_config_t config;
+  memset(&config, 0, sizeof(config));
+  config.start = start;
+  config.size = size;
+  config.is_zero = config.is_owned = true;
+  config.numa_node = -1;
+  return config;
+}
 
 MX_BEGIN_DECLS
 // Makes an arena of memory; NULL when it is too small, collides with another in a window of the
@@ -121,12 +142,29 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
 
+// ---- commitment (commit.c) ---------------------------------------------------------------------
+typedef enum mx_commit_e {
+  MX_COMMIT_DONE,
+  MX_COMMIT_REFUSED,  // no more memory is to be had
+  MX_COMMIT_TAKEN,    // something else lies there
+} mx_commit_t;
+
+// Makes the caller's run usable. *is_zero becomes false when what is new does not read as zero.
+mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                            bool* is_zero);
+// Tells the OS what the options say of fresh memory of an arena.
+void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
+// Unmaps an arena's memory, if it is ours.
+void mx_arena_unmap(mx_arena_t* arena);
+
+// Moves OS pages of free slices to where the caller's run is fresh, whatever they hold. False: the
+// run has lost a part and must not be used, nor given back (see mx_vmem_move).
+bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+
 // In builds with guard pages. Of the caller's run, makes the last OS page inaccessible when that is
 // wanted, and all others accessible that former pages left otherwise; false when one stays so.
 bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted);
 
-// Moves OS pages of free slices to where a part of the caller's run is fresh, whatever they hold.
-void mx_arena_refill(mx_arenas_t* arenas, mx_arena_t* arena, void* start, size_t size);
 // Marks the OS pages that a range overlaps as present and counts them as committed; answers how
 // many were not before: those read as zero. The caller owns their slices.
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size);
@@ -162,6 +200,10 @@ MX_END_DECLS
 mx_inline void mx_arenas_tell_waiting(void) {
   mx_waiting_fn* const fn = mx_load_relaxed(&mx_arenas_on_waiting);
   if (fn != NULL) fn();
+}
+
+mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
+  return arena->start + index * MX_SLICE_SIZE;
 }
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {

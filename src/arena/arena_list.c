@@ -35,7 +35,7 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     mx_track_open(arena->start, arena->slices * MX_SLICE_SIZE);
     // What is the user's again is as it was.
     if (MX_GUARD_PAGES && arena->mapping == NULL) mx_arena_guard(arena, 0, arena->slices, false);
-    if (arena->mapping != NULL) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
+    mx_arena_unmap(arena);
     mx_vmem_unmap_meta(arena, arena->meta_size);
   }
 }

@@ -16,6 +16,8 @@
 
 static void* range_for(size_t pages) {
   if (pages >= SIZE_MAX / HUGE_PAGE - 1) return NULL;
+  void* const place = mx_vmem_place(MX_ZONE_NEAR, pages * HUGE_PAGE, HUGE_PAGE);
+  if (place != NULL) return place;
   const size_t size = (pages + 1) * HUGE_PAGE;
   void* const p = mx_os_map(NULL, size, false);
   if (p == NULL) return NULL;
@@ -57,8 +59,10 @@ static size_t fill_range(uint8_t* start, size_t pages, int numa_node, uint64_t t
 
 static mx_arena_t* add_pinned(mx_arenas_t* arenas, void* start, size_t size, int numa_node,
                               bool is_exclusive) {
-  const mx_arena_config_t config = {start, size, true, true, true, is_exclusive, true,
-                                    numa_node, NULL, NULL};
+  mx_arena_config_t config = mx_arena_config(start, size);
+  config.is_committed = config.is_pinned = true;
+  config.is_exclusive = is_exclusive;
+  config.numa_node = numa_node;
   mx_count_add(&mx_process_counters.reserved, (int64_t)size);
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
   if (arena == NULL) mx_vmem_unmap(start, size, 0);
@@ -70,7 +74,10 @@ mx_arena_t* mx_arena_reserve_huge_pages(mx_arenas_t* arenas, size_t pages, int n
   uint8_t* const start = (uint8_t*)range_for(pages);
   if (start == NULL) return NULL;
   const size_t done = fill_range(start, pages, numa_node, timeout_msecs);
-  if (done == 0) return NULL;
+  if (done == 0) {
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, start, pages * HUGE_PAGE);
+    return NULL;
+  }
   mx_verbose("reserved %zu GiB of huge OS pages (of %zu GiB, node %d)\n", done, pages, numa_node);
   return add_pinned(arenas, start, done * HUGE_PAGE, numa_node, is_exclusive);
 }
@@ -79,6 +86,8 @@ mx_arena_t* mx_arena_reserve_large_pages(mx_arenas_t* arenas, size_t size, bool 
   if (mx_facts.large_page == 0 || size > SIZE_MAX - mx_facts.large_page) return NULL;
   size = mx_align_up(size, mx_facts.large_page);
   mx_counter_add(&mx_process_counters.mmap_calls, 1);
-  void* const p = mx_os_map_large(NULL, size, mx_facts.large_page, -1);
+  void* const hint = mx_vmem_place(MX_ZONE_NEAR, size, mx_facts.large_page);
+  void* const p = mx_os_map_large(hint, size, mx_facts.large_page, -1);
+  if (p != hint && hint != NULL) mx_vmem_placed_is_free(MX_ZONE_NEAR, hint, size);
   return p == NULL ? NULL : add_pinned(arenas, p, size, -1, is_exclusive);
 }

@@ -17,6 +17,7 @@
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/thread.h"
 #include "arena.h"
 
 #define WAITING_FLOOR 96   // slices that may wait in any case: this,
@@ -28,7 +29,11 @@ mx_atomic(mx_waiting_fn*) mx_arenas_on_waiting;
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
-  return delay <= 0 ? delay : delay * mx_option(arena_purge_mult);
+  if (delay <= 0) return delay;
+  // Clocks are compared by their low 32 bits: no wait is longer than those can tell.
+  const int64_t most = INT32_MAX;
+  const int64_t all = (delay < most ? delay : most) * (int64_t)mx_option(arena_purge_mult);
+  return (long)(all < most ? all : most);
 }
 
 // ---- when --------------------------------------------------------------------------------------
@@ -98,7 +103,7 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     needs_commit = arena->commit_fn(false, start, size, NULL, arena->commit_arg);
     is_zero = needs_commit;
   } else {
-    is_zero = mx_vmem_purge(start, size, &needs_commit);
+    is_zero = mx_vmem_purge(start, size, arena->is_reserved, &needs_commit);
   }
   if (needs_commit) mx_bits_clear(arena->committed, index, count);
   if (is_zero) {
@@ -148,12 +153,28 @@ static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) 
 // One purger at a time is enough; the others go on with their work.
 static void purge(mx_arenas_t* arenas, order_t* order) {
   if (mx_exchange_acq_rel(&arenas->purging, 1) != 0) return;
+  mx_call_enter();  // free slices are this thread's meanwhile
   mx_counter_add(&mx_process_counters.arena_purges, 1);
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
     if (arena != NULL) purge_arena(arenas, arena, order);
   }
   mx_store_release(&arenas->purging, 0);
+  mx_call_leave();
+}
+
+// What is committed and holds nothing counts against a limit of the process, too.
+static void unmap_clean(mx_arenas_t* arenas, mx_arena_t* arena) {
+  if (arena->is_reserved || arena->is_pinned) return;
+  for (size_t i = 0, count; i < arena->slices; i += count) {
+    i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
+    if (i == SIZE_MAX) return;
+    for (count = 1; i + count < arena->slices; count++) {
+      const size_t next = i + count;
+      if (!mx_bits_test(arena->free, next) || !mx_bits_test(arena->committed, next)) break;
+    }
+    purge_run(arenas, arena, i, count);
+  }
 }
 
 static size_t least_run(void) {
@@ -219,6 +240,12 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
     order.least_run = least_run();
   }
   purge(arenas, &order);
+  if (force && !mx_os_overcommits()) {
+    for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+      mx_arena_t* const arena = mx_arena_at(arenas, i);
+      if (arena != NULL) unmap_clean(arenas, arena);
+    }
+  }
   // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
   if (delay >= 0 && mx_load_relaxed(&arenas->waiting) > 0) {
     appoint(arenas, next_look(arenas, now, delay));

@@ -3,95 +3,105 @@
 // one by one, gets those of free slices elsewhere that wait to be purged. To move the page tables
 // of 1 MiB takes 8 us, to fault that much in 460 us, and what waits becomes less.
 //
-// Page tables move in grains, aligned in addresses, since the OS may split a mapping with each move
-// and can later move only what lies in one. A process may have 65,530 mappings by default, so only
-// the first arenas take part. A grain that waits is claimed like an allocation, as by a purger.
+// Page tables move in chunks, aligned in addresses, since each move makes a mapping of its own and
+// only what lies in one can move again. A process may have 65,530 mappings by default, so only the
+// first arenas take part. A chunk that waits is claimed like an allocation, as by a purger; nothing
+// is committed afterwards where it was.
 #include "../base/facts.h"
 #include "../base/options.h"
+#include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
 
-#define GRAIN ((size_t)16)  // slices
+#define MOVE_SLICES ((size_t)16)  // slices
 #define ARENAS_MAX ((size_t)16)
 
 static bool takes_part(const mx_arena_t* arena) {
-  return arena != NULL && arena->mapping != NULL && !arena->is_pinned && arena->commit_fn == NULL;
+  return arena != NULL && !arena->is_reserved && !arena->is_pinned;
 }
 
-// The first grain of an arena at or behind a slice.
-static size_t grain_from(const mx_arena_t* arena, size_t index) {
+// The first chunk of an arena at or behind a slice.
+static size_t chunk_from(const mx_arena_t* arena, size_t index) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  return mx_align_up(offset + index, GRAIN) - offset;
+  return mx_align_up(offset + index, MOVE_SLICES) - offset;
 }
 
-static size_t present(const mx_arena_t* arena, size_t grain) {
+static size_t present(const mx_arena_t* arena, size_t chunk) {
   const size_t per_slice = mx_arena_bits_per_slice();
-  return mx_bits_count(arena->present, grain * per_slice, GRAIN * per_slice);
+  return mx_bits_count(arena->present, chunk * per_slice, MOVE_SLICES * per_slice);
 }
 
-// The highest grain below *end that waits as a whole; like purging it leaves the lowest, which are
+// The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
 // handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
 static size_t find_waiting(const mx_arena_t* arena, size_t* end) {
-  while (*end >= GRAIN) {
+  while (*end >= MOVE_SLICES) {
     const size_t word = (*end - 1) / MX_WORD_BITS;
     if (mx_load_relaxed(&arena->waiting[word]) == 0) {
       *end = word * MX_WORD_BITS;
       continue;
     }
-    const size_t grain = grain_from(arena, *end - GRAIN + 1) - GRAIN;
-    if (grain > *end) break;  // below the first one
-    *end = grain + GRAIN - 1;
-    if (mx_bits_count(arena->waiting, grain, GRAIN) == GRAIN &&
-        present(arena, grain) > GRAIN * mx_arena_bits_per_slice() / 2) {
-      return grain;
+    const size_t chunk = chunk_from(arena, *end - MOVE_SLICES + 1) - MOVE_SLICES;
+    if (chunk > *end) break;  // below the first one
+    *end = chunk + MOVE_SLICES - 1;
+    if (mx_bits_count(arena->waiting, chunk, MOVE_SLICES) == MOVE_SLICES &&
+        present(arena, chunk) > MOVE_SLICES * mx_arena_bits_per_slice() / 2) {
+      return chunk;
     }
   }
   *end = 0;
   return SIZE_MAX;
 }
 
-// Moves a grain that waits to `to`, which is the caller's and fresh. False: it is in use again, or
-// the OS refuses.
-static bool move_grain(mx_arenas_t* arenas, mx_arena_t* from, size_t grain, uint8_t* to) {
-  if (!mx_bits_try_claim(from->free, grain, GRAIN)) return false;
-  const size_t waited = mx_bits_clear(from->waiting, grain, GRAIN);
-  uint8_t* const start = from->start + grain * MX_SLICE_SIZE;
-  const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, grain, GRAIN, false));
-  const bool moved = (!has_guard && mx_os_move(start, to, GRAIN * MX_SLICE_SIZE));
+typedef enum refill_e { REFILL_DONE, REFILL_REFUSED, REFILL_TORN } refill_t;
+
+// Moves a chunk that waits to slices that are the caller's and fresh. Refused: it is in use again,
+// or cannot be moved.
+static refill_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
+                           size_t index) {
+  if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return REFILL_REFUSED;
+  const size_t waited = mx_bits_clear(from->waiting, chunk, MOVE_SLICES);
+  uint8_t* const start = mx_arena_slice(from, chunk);
+  const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, MOVE_SLICES, false));
+  bool is_torn = false;
+  const bool moved = (!has_guard && mx_vmem_move(start, mx_arena_slice(to, index),
+                                                 MOVE_SLICES * MX_SLICE_SIZE, &is_torn));
   if (moved) {
-    mx_bits_clear(from->dirty, grain, GRAIN);
-    mx_arena_untouch(from, start, GRAIN * MX_SLICE_SIZE);
+    mx_bits_clear(from->committed, chunk, MOVE_SLICES);
+    mx_bits_clear(from->dirty, chunk, MOVE_SLICES);
+    mx_arena_untouch(from, start, MOVE_SLICES * MX_SLICE_SIZE);
     mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
   } else {
-    mx_bits_set(from->waiting, grain, GRAIN);
-    mx_add_relaxed(&arenas->waiting, (intptr_t)(GRAIN - waited));
+    mx_bits_set(from->waiting, chunk, MOVE_SLICES);
+    mx_add_relaxed(&arenas->waiting, (intptr_t)(MOVE_SLICES - waited));
   }
-  mx_bits_set(from->free, grain, GRAIN);
-  return moved;
+  mx_bits_set(from->free, chunk, MOVE_SLICES);
+  if (is_torn) mx_bits_clear(to->committed, index, MOVE_SLICES);
+  return moved ? REFILL_DONE : is_torn ? REFILL_TORN : REFILL_REFUSED;
 }
 
-void mx_arena_refill(mx_arenas_t* arenas, mx_arena_t* arena, void* start, size_t size) {
-  const size_t index = mx_div_up((size_t)((uint8_t*)start - arena->start), MX_SLICE_SIZE);
-  const size_t end = (size_t)((uint8_t*)start + size - arena->start) / MX_SLICE_SIZE;
-  if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return;
+bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
   size_t below = 0;
-  for (size_t to = grain_from(arena, index); to + GRAIN <= end; to += GRAIN) {
-    if (mx_load_relaxed(&arenas->waiting) < (intptr_t)GRAIN) return;
+  for (size_t to = chunk_from(arena, index); to + MOVE_SLICES <= index + count; to += MOVE_SLICES) {
+    if (mx_load_relaxed(&arenas->waiting) < (intptr_t)MOVE_SLICES) return true;
     if (present(arena, to) > 0) continue;
     for (bool done = false; !done;) {
-      size_t grain = (from == NULL ? SIZE_MAX : find_waiting(from, &below));
-      if (grain != SIZE_MAX) {
-        done = move_grain(arenas, from, grain, arena->start + to * MX_SLICE_SIZE);
+      const size_t chunk = (from == NULL ? SIZE_MAX : find_waiting(from, &below));
+      if (chunk != SIZE_MAX) {
+        const refill_t result = move_chunk(arenas, from, chunk, arena, to);
+        if (result == REFILL_TORN) return false;
+        done = (result == REFILL_DONE);
         continue;
       }
       do {
-        if (source == 0) return;
+        if (source == 0) return true;
         from = mx_arena_at(arenas, --source);
       } while (!takes_part(from) || from->numa_node != arena->numa_node);
       below = from->slices;
     }
-    mx_arena_touch(arena, arena->start + to * MX_SLICE_SIZE, GRAIN * MX_SLICE_SIZE);
+    mx_arena_touch(arena, mx_arena_slice(arena, to), MOVE_SLICES * MX_SLICE_SIZE);
   }
+  return true;
 }

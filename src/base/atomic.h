@@ -61,6 +61,17 @@ mx_inline uintptr_t mx_add_loaded(uintptr_t base, const mx_atomic(intptr_t) * en
 #endif
 }
 
+// Whether x is below *bound (relaxed), in one instruction, as above.
+mx_inline bool mx_is_below_loaded(uintptr_t x, const mx_atomic(uintptr_t) * bound) {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__ILP32__) && !defined(MX_EXPLORE)
+  bool is_below;
+  __asm__("cmpq %2, %1" : "=@ccb"(is_below) : "r"(x), "m"(*bound));
+  return is_below;
+#else
+  return x < mx_load_relaxed(bound);
+#endif
+}
+
 // Tells the processor that this is a waiting loop.
 mx_inline void mx_spin_hint(void) {
 #if defined(__x86_64__) || defined(__i386__)

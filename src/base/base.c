@@ -4,7 +4,12 @@
 #include "hooks.h"
 #include "options.h"
 
-#define MX_OPTION_VALUE(name, value) (long)(value),
+#define MX_OPTION_VALUE(name, caps, least, most) (long)(MI_DEFAULT_##caps),
+#define MX_OPTION_CHECK(name, caps, least, most)                                    \
+  mx_static_assert((MI_DEFAULT_##caps) >= (least) && (MI_DEFAULT_##caps) <= (most), \
+                   "MI_DEFAULT_" #caps " is in the range of its option");
+
+MX_OPTIONS(MX_OPTION_CHECK)
 
 mx_facts_t mx_facts;
 mx_hooks_t mx_hooks;

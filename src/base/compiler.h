@@ -141,6 +141,23 @@ mx_inline char* mx_tls_block(void) {
 #define mx_on_unload mx_unused
 #endif
 
+// A whole product: its lower word, and in *high the upper one.
+#if defined(__SIZEOF_INT128__)
+__extension__ typedef unsigned __int128 mx_uint128_t;
+mx_inline uint64_t mx_mul_wide(uint64_t a, uint64_t b, uint64_t* high) {
+  const mx_uint128_t product = (mx_uint128_t)a * b;
+  *high = (uint64_t)(product >> 64);
+  return (uint64_t)product;
+}
+#else
+mx_inline uint64_t mx_mul_wide(uint64_t a, uint64_t b, uint64_t* high) {
+  const uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+  const uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (uint32_t)middle;
+  *high = a1 * b1 + (middle >> 32) + (other >> 32);
+  return other << 32 | (uint32_t)low;
+}
+#endif
+
 // The unit in which processors own memory; the common ones fetch two at a time.
 #define MX_CACHE_LINE 64
 

@@ -107,8 +107,9 @@
 #define MX_MAPS_WHOLE 0
 #endif
 
-// What is writable of the first arena from the start.
-#define MX_FIRST_WRITABLE ((size_t)(MX_MAPS_WHOLE ? 1 : 64) << 20)
+// Whether an arena's memory is mapped piece by piece, behind what it has, and its other addresses
+// stay nobody's until then: what a program does not use counts against no limit of it.
+#define MX_PIECEWISE (MX_64BIT && !MX_MAPS_WHOLE)
 
 // Memory of one arena by default.
 #if MX_64BIT

@@ -1,39 +1,57 @@
 // SPDX-License-Identifier: MIT
-// Owns the one kind of lock: a word that is spun on briefly and then yields the processor.
+// Owns the one kind of lock: a word with its holder's identity, in which a waiter sleeps.
 //
 // Locks guard rare structural changes (the list of arenas, of heaps, a heap's pages), never a
 // path of malloc or free that does not go to an arena, and none is held across an OS call or a
-// user's callback. They need no OS object, so they work before any start-up and can be made new in
-// the child of a fork. Order: subproc, then heap, then arena list.
+// user's callback. They need no OS object, so they work before any start-up. A waiter spins briefly
+// and then sleeps until the holder wakes it. Order: subproc, then heap, then arena list.
+//
+// The word names its holder, so that a fork in a signal's handler knows what the very thread that
+// it interrupted holds. Such a fork takes the other locks, and waits for none of them without end:
+// their holders may wait for what the interrupted thread holds (see heap/fork.c).
 #ifndef MX_BASE_LOCK_H
 #define MX_BASE_LOCK_H
 
 #include "atomic.h"
 
 typedef struct mx_lock_s {
-  mx_atomic(uintptr_t) held;
+  mx_atomic(uintptr_t) holder;  // 0: free; else a thread's identity, and a bit that others wait
+  uint32_t fork_level;          // the fork that took it, 0: none; its holder's
 } mx_lock_t;
 
+// Defined by the ground floor.
 MX_BEGIN_DECLS
-void mx_os_yield(void);  // defined by the ground floor
+bool mx_lock_try(mx_lock_t* lock);
+void mx_lock_acquire(mx_lock_t* lock);
+void mx_lock_release(mx_lock_t* lock);
+// In the child of a fork: whoever held it does not exist here, unless it is this thread.
+void mx_lock_reset(mx_lock_t* lock);
+bool mx_lock_is_mine(const mx_lock_t* lock);
+
+// Waits a moment for what others are at, who do not tell when they are done; `turn` counts from 0.
+// It yields a few times, then sleeps, so that a thread of low priority gets to the end of it.
+void mx_pause(unsigned turn);
+
+// ---- around a fork -----------------------------------------------------------------------------
+// A fork begins, takes locks, forks, lets go of them and ends. It may be interrupted by another one
+// of the same thread at any place.
+typedef bool mx_lock_visit_fn(mx_lock_t* lock);
+
+void mx_fork_begin(void);
+bool mx_fork_has_begun(void);
+// Takes a lock, unless this thread has it already. False: let go of all and begin again behind
+// mx_fork_wait, because others may wait for this thread. That has an end: a fork goes on without a
+// lock that it does not get in a second.
+bool mx_fork_take(mx_lock_t* lock);
+void mx_fork_wait(void);
+// Lets go of what this fork took.
+bool mx_fork_let_go(mx_lock_t* lock);
+// The same in the child, where nobody else holds a lock.
+bool mx_fork_let_go_in_child(mx_lock_t* lock);
+// Whether this thread is in a call that the fork interrupted; whether it went on without a lock.
+bool mx_fork_is_inside(void);
+bool mx_fork_has_missed(void);
+void mx_fork_end(void);
 MX_END_DECLS
-
-mx_inline bool mx_lock_try(mx_lock_t* lock) {
-  uintptr_t free_state = 0;
-  return mx_load_relaxed(&lock->held) == 0 &&
-         mx_cas_strong_acq_rel(&lock->held, &free_state, (uintptr_t)1);
-}
-
-static inline void mx_lock_acquire(mx_lock_t* lock) {
-  for (unsigned spins = 0; !mx_lock_try(lock); spins++) {
-    if (spins < 64) mx_spin_hint();
-    else mx_os_yield();
-  }
-}
-
-mx_inline void mx_lock_release(mx_lock_t* lock) { mx_store_release(&lock->held, (uintptr_t)0); }
-
-// In the child of a fork: whoever held it does not exist here.
-mx_inline void mx_lock_reset(mx_lock_t* lock) { mx_store_relaxed(&lock->held, (uintptr_t)0); }
 
 #endif

@@ -7,70 +7,79 @@
 #ifndef MX_BASE_OPTIONS_H
 #define MX_BASE_OPTIONS_H
 
+#include <limits.h>
+
 #include "atomic.h"
 #include "config.h"
 #include "defaults.h"
 
-// X(name, default): in the order of the public enum, which must not change. The defaults are in
-// defaults.h.
-#define MX_OPTIONS(X)                                                            \
-  X(show_errors, MI_DEFAULT_SHOW_ERRORS)                                         \
-  X(show_stats, MI_DEFAULT_SHOW_STATS)                                           \
-  X(verbose, MI_DEFAULT_VERBOSE)                                                 \
-  X(deprecated_eager_commit, MI_DEFAULT_DEPRECATED_EAGER_COMMIT)                 \
-  X(arena_eager_commit, MI_DEFAULT_ARENA_EAGER_COMMIT)                           \
-  X(purge_decommits, MI_DEFAULT_PURGE_DECOMMITS)                                 \
-  X(allow_large_os_pages, MI_DEFAULT_ALLOW_LARGE_OS_PAGES)                       \
-  X(reserve_huge_os_pages, MI_DEFAULT_RESERVE_HUGE_OS_PAGES)                     \
-  X(reserve_huge_os_pages_at, MI_DEFAULT_RESERVE_HUGE_OS_PAGES_AT)               \
-  X(reserve_os_memory, MI_DEFAULT_RESERVE_OS_MEMORY)                             \
-  X(deprecated_segment_cache, MI_DEFAULT_DEPRECATED_SEGMENT_CACHE)               \
-  X(deprecated_page_reset, MI_DEFAULT_DEPRECATED_PAGE_RESET)                     \
-  X(deprecated_abandoned_page_purge, MI_DEFAULT_DEPRECATED_ABANDONED_PAGE_PURGE) \
-  X(deprecated_segment_reset, MI_DEFAULT_DEPRECATED_SEGMENT_RESET)               \
-  X(deprecated_eager_commit_delay, MI_DEFAULT_DEPRECATED_EAGER_COMMIT_DELAY)     \
-  X(purge_delay, MI_DEFAULT_PURGE_DELAY)                                         \
-  X(use_numa_nodes, MI_DEFAULT_USE_NUMA_NODES)                                   \
-  X(disallow_os_alloc, MI_DEFAULT_DISALLOW_OS_ALLOC)                             \
-  X(os_tag, MI_DEFAULT_OS_TAG)                                                   \
-  X(max_errors, MI_DEFAULT_MAX_ERRORS)                                           \
-  X(max_warnings, MI_DEFAULT_MAX_WARNINGS)                                       \
-  X(deprecated_max_segment_reclaim, MI_DEFAULT_DEPRECATED_MAX_SEGMENT_RECLAIM)   \
-  X(destroy_on_exit, MI_DEFAULT_DESTROY_ON_EXIT)                                 \
-  X(arena_reserve, MI_DEFAULT_ARENA_RESERVE)                                     \
-  X(arena_purge_mult, MI_DEFAULT_ARENA_PURGE_MULT)                               \
-  X(deprecated_purge_extend_delay, MI_DEFAULT_DEPRECATED_PURGE_EXTEND_DELAY)     \
-  X(disallow_arena_alloc, MI_DEFAULT_DISALLOW_ARENA_ALLOC)                       \
-  X(retry_on_oom, MI_DEFAULT_RETRY_ON_OOM)                                       \
-  X(visit_abandoned, MI_DEFAULT_VISIT_ABANDONED)                                 \
-  X(guarded_min, MI_DEFAULT_GUARDED_MIN)                                         \
-  X(guarded_max, MI_DEFAULT_GUARDED_MAX)                                         \
-  X(guarded_precise, MI_DEFAULT_GUARDED_PRECISE)                                 \
-  X(guarded_sample_rate, MI_DEFAULT_GUARDED_SAMPLE_RATE)                         \
-  X(guarded_sample_seed, MI_DEFAULT_GUARDED_SAMPLE_SEED)                         \
-  X(generic_collect, MI_DEFAULT_GENERIC_COLLECT)                                 \
-  X(page_reclaim_on_free, MI_DEFAULT_PAGE_RECLAIM_ON_FREE)                       \
-  X(page_full_retain, MI_DEFAULT_PAGE_FULL_RETAIN)                               \
-  X(page_max_candidates, MI_DEFAULT_PAGE_MAX_CANDIDATES)                         \
-  X(max_vabits, MI_DEFAULT_MAX_VABITS)                                           \
-  X(pagemap_commit, MI_DEFAULT_PAGEMAP_COMMIT)                                   \
-  X(page_commit_on_demand, MI_DEFAULT_PAGE_COMMIT_ON_DEMAND)                     \
-  X(page_max_reclaim, MI_DEFAULT_PAGE_MAX_RECLAIM)                               \
-  X(page_cross_thread_max_reclaim, MI_DEFAULT_PAGE_CROSS_THREAD_MAX_RECLAIM)     \
-  X(allow_thp, MI_DEFAULT_ALLOW_THP)                                             \
-  X(minimal_purge_size, MI_DEFAULT_MINIMAL_PURGE_SIZE)                           \
-  X(arena_max_object_size, MI_DEFAULT_ARENA_MAX_OBJECT_SIZE)                     \
-  X(arena_is_numa_local, MI_DEFAULT_ARENA_IS_NUMA_LOCAL)                         \
-  X(background_purge, MI_DEFAULT_BACKGROUND_PURGE)                               \
-  X(memory_limit, MI_DEFAULT_MEMORY_LIMIT)                                       \
-  X(memory_limit_hard, MI_DEFAULT_MEMORY_LIMIT_HARD)                             \
-  X(cgroup_limit, MI_DEFAULT_CGROUP_LIMIT)                                       \
-  X(abort_on_error, MI_DEFAULT_ABORT_ON_ERROR)                                   \
-  X(zero_on_free, MI_DEFAULT_ZERO_ON_FREE)                                       \
-  X(leak_report, MI_DEFAULT_LEAK_REPORT)                                         \
-  X(purge_holes, MI_DEFAULT_PURGE_HOLES)
+#define MX_NUMA_MAX 1024         // nodes that the kernel can number
+#define MX_HUGE_PAGES_MAX 65536  // of 1 GiB
+#define MX_KIB_MAX (MX_MAX_ALLOC / MX_KIB < LONG_MAX ? (long)(MX_MAX_ALLOC / MX_KIB) : LONG_MAX)
+#define MX_ARENA_KIB_MAX (MX_64BIT ? 1L << 28 : 1L << 20)
 
-#define MX_OPTION_ENUM(name, value) mx_opt_##name,
+// X(name, what follows MI_DEFAULT_ in defaults.h, least, most): in the order of the public enum,
+// which must not change. A value beyond the range becomes its nearest end. What has no range is
+// right with any value; who reads an option need not check it.
+#define MX_OPTIONS(X)                                                                     \
+  X(show_errors, SHOW_ERRORS, 0, LONG_MAX)                                                \
+  X(show_stats, SHOW_STATS, 0, LONG_MAX)                                                  \
+  X(verbose, VERBOSE, 0, LONG_MAX)                                                        \
+  X(deprecated_eager_commit, DEPRECATED_EAGER_COMMIT, LONG_MIN, LONG_MAX)                 \
+  X(arena_eager_commit, ARENA_EAGER_COMMIT, 0, 2)                                         \
+  X(purge_decommits, PURGE_DECOMMITS, 0, LONG_MAX)                                        \
+  X(allow_large_os_pages, ALLOW_LARGE_OS_PAGES, 0, LONG_MAX)                              \
+  X(reserve_huge_os_pages, RESERVE_HUGE_OS_PAGES, 0, MX_HUGE_PAGES_MAX)                   \
+  X(reserve_huge_os_pages_at, RESERVE_HUGE_OS_PAGES_AT, -1, MX_NUMA_MAX - 1)              \
+  X(reserve_os_memory, RESERVE_OS_MEMORY, 0, MX_KIB_MAX)                                  \
+  X(deprecated_segment_cache, DEPRECATED_SEGMENT_CACHE, LONG_MIN, LONG_MAX)               \
+  X(deprecated_page_reset, DEPRECATED_PAGE_RESET, LONG_MIN, LONG_MAX)                     \
+  X(deprecated_abandoned_page_purge, DEPRECATED_ABANDONED_PAGE_PURGE, LONG_MIN, LONG_MAX) \
+  X(deprecated_segment_reset, DEPRECATED_SEGMENT_RESET, LONG_MIN, LONG_MAX)               \
+  X(deprecated_eager_commit_delay, DEPRECATED_EAGER_COMMIT_DELAY, LONG_MIN, LONG_MAX)     \
+  X(purge_delay, PURGE_DELAY, -1, LONG_MAX)                                               \
+  X(use_numa_nodes, USE_NUMA_NODES, 0, MX_NUMA_MAX)                                       \
+  X(disallow_os_alloc, DISALLOW_OS_ALLOC, 0, LONG_MAX)                                    \
+  X(os_tag, OS_TAG, LONG_MIN, LONG_MAX)                                                   \
+  X(max_errors, MAX_ERRORS, LONG_MIN, LONG_MAX)                                           \
+  X(max_warnings, MAX_WARNINGS, LONG_MIN, LONG_MAX)                                       \
+  X(deprecated_max_segment_reclaim, DEPRECATED_MAX_SEGMENT_RECLAIM, LONG_MIN, LONG_MAX)   \
+  X(destroy_on_exit, DESTROY_ON_EXIT, 0, 2)                                               \
+  X(arena_reserve, ARENA_RESERVE, 0, MX_ARENA_KIB_MAX)                                    \
+  X(arena_purge_mult, ARENA_PURGE_MULT, 0, 1000000)                                       \
+  X(deprecated_purge_extend_delay, DEPRECATED_PURGE_EXTEND_DELAY, LONG_MIN, LONG_MAX)     \
+  X(disallow_arena_alloc, DISALLOW_ARENA_ALLOC, 0, LONG_MAX)                              \
+  X(retry_on_oom, RETRY_ON_OOM, 0, 3600000)                                               \
+  X(visit_abandoned, VISIT_ABANDONED, 0, LONG_MAX)                                        \
+  X(guarded_min, GUARDED_MIN, 0, LONG_MAX)                                                \
+  X(guarded_max, GUARDED_MAX, 0, LONG_MAX)                                                \
+  X(guarded_precise, GUARDED_PRECISE, 0, LONG_MAX)                                        \
+  X(guarded_sample_rate, GUARDED_SAMPLE_RATE, 0, 1 << 30)                                 \
+  X(guarded_sample_seed, GUARDED_SAMPLE_SEED, LONG_MIN, LONG_MAX)                         \
+  X(generic_collect, GENERIC_COLLECT, 0, INT32_MAX)                                       \
+  X(page_reclaim_on_free, PAGE_RECLAIM_ON_FREE, -1, 1)                                    \
+  X(page_full_retain, PAGE_FULL_RETAIN, -1, 32)                                           \
+  X(page_max_candidates, PAGE_MAX_CANDIDATES, 0, 64)                                      \
+  X(max_vabits, MAX_VABITS, 0, 64)                                                        \
+  X(pagemap_commit, PAGEMAP_COMMIT, 0, LONG_MAX)                                          \
+  X(page_commit_on_demand, PAGE_COMMIT_ON_DEMAND, LONG_MIN, LONG_MAX)                     \
+  X(page_max_reclaim, PAGE_MAX_RECLAIM, LONG_MIN, LONG_MAX)                               \
+  X(page_cross_thread_max_reclaim, PAGE_CROSS_THREAD_MAX_RECLAIM, 0, 4096)                \
+  X(allow_thp, ALLOW_THP, 0, 2)                                                           \
+  X(minimal_purge_size, MINIMAL_PURGE_SIZE, 0, MX_KIB_MAX)                                \
+  X(arena_max_object_size, ARENA_MAX_OBJECT_SIZE, 0, MX_KIB_MAX)                          \
+  X(arena_is_numa_local, ARENA_IS_NUMA_LOCAL, 0, LONG_MAX)                                \
+  X(background_purge, BACKGROUND_PURGE, 0, LONG_MAX)                                      \
+  X(memory_limit, MEMORY_LIMIT, 0, MX_KIB_MAX)                                            \
+  X(memory_limit_hard, MEMORY_LIMIT_HARD, 0, LONG_MAX)                                    \
+  X(cgroup_limit, CGROUP_LIMIT, 0, LONG_MAX)                                              \
+  X(abort_on_error, ABORT_ON_ERROR, -1, 1)                                                \
+  X(zero_on_free, ZERO_ON_FREE, 0, LONG_MAX)                                              \
+  X(leak_report, LEAK_REPORT, 0, 2)                                                       \
+  X(purge_holes, PURGE_HOLES, 0, LONG_MAX)                                                \
+  X(ignore_deepbind, IGNORE_DEEPBIND, 0, LONG_MAX)
+
+#define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;
 
 extern mx_atomic(long) mx_option_values[mx_opt_count];

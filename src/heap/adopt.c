@@ -18,6 +18,10 @@
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
 
+// Words of bitmaps that a search for a page of a main heap looks at, and bits that it tries.
+#define SEARCH_WORDS 256
+#define SEARCH_TRIES 32
+
 // ---- making and releasing ----------------------------------------------------------------------
 
 static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
@@ -114,6 +118,7 @@ void mx_page_release(mx_page_t* page) {
 }
 
 static void take_out(mx_heap_t* heap, mx_page_t* page) {
+  if (heap->search_from == page) heap->search_from = page->heap_next;
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;
   if (page->heap_next != NULL) page->heap_next->heap_prev = page->heap_prev;
@@ -235,11 +240,13 @@ static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin) {
   return false;
 }
 
-static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin) {
-  mx_bits_t* bits = mx_arena_abandoned(arena, bin);
-  for (size_t i = 0; i < arena->slices; i++) {
-    i = mx_bits_find_run(bits, NULL, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) return NULL;
+// Tries the pages of a word of an arena's bitmap, as long as there are tries left.
+static mx_page_t* reclaim_at(mx_arena_t* arena, mx_heap_t* heap, size_t bin, size_t word,
+                             int* tries) {
+  uint64_t bits = mx_load_relaxed(&mx_arena_abandoned(arena, bin)[word]);
+  for (; bits != 0 && *tries > 0; bits &= bits - 1) {
+    const size_t i = word * MX_WORD_BITS + mx_bit_low(bits);
+    (*tries)--;
     unlist(heap->subproc, arena, bin, i);
     mx_page_t* page = mx_arena_record(arena, i);
     mx_counter_add(&heap->counters.page_searches, 1);
@@ -248,12 +255,49 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin) {
   return NULL;
 }
 
+// The same for words from *word up to `end`; *word: where it stopped.
+static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, size_t* word,
+                             size_t end, int* tries) {
+  const mx_bits_t* const bits = mx_arena_abandoned(arena, bin);
+  mx_page_t* page = NULL;
+  for (; *word < end && *tries > 0; ++*word) {
+    if (mx_load_relaxed(&bits[*word]) == 0) continue;
+    page = reclaim_at(arena, heap, bin, *word, tries);
+    if (page != NULL) break;
+  }
+  return page;
+}
+
+// Looks at a part of the bitmaps only: the next search for this bin begins where one ended that did
+// not get through. In an arena of 1 GiB each search sees all.
+static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
+  mx_subproc_t* const subproc = heap->subproc;
+  const size_t count = mx_load_acquire(&subproc->arenas.count);
+  const uint64_t from = mx_load_relaxed(&subproc->search_from[bin]);
+  size_t word = (uint32_t)from, left = SEARCH_WORDS;
+  int tries = SEARCH_TRIES;
+  for (size_t i = (size_t)(from >> 32); i < count; i++, word = 0) {
+    mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
+    if (arena == NULL || word >= arena->words) continue;
+    const size_t end = mx_min(arena->words, word + left);
+    left -= end - word;
+    mx_page_t* const page = reclaim_in(arena, heap, bin, &word, end, &tries);
+    if (page != NULL) return page;
+    if (word == arena->words && left > 0) continue;
+    mx_store_relaxed(&subproc->search_from[bin], (uint64_t)i << 32 | word);
+    return NULL;
+  }
+  if (from != 0) mx_store_relaxed(&subproc->search_from[bin], (uint64_t)0);
+  return NULL;
+}
+
 static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
   if (mx_load_relaxed(&heap->listed) == 0) return NULL;
   mx_page_t* found = NULL;
   mx_lock_acquire(&heap->lock);
   size_t tries = HEAP_SEARCH_MAX;
-  for (mx_page_t* p = heap->pages; p != NULL && found == NULL && tries > 0; p = p->heap_next) {
+  mx_page_t* p = (heap->search_from != NULL ? heap->search_from : heap->pages);
+  for (; p != NULL && found == NULL && tries > 0; p = p->heap_next) {
     tries--;
     if (p->bin != bin || !mx_remote_try_claim(p)) continue;
     // Only disowned while the lock is held: releasing it would take the lock again.
@@ -263,6 +307,7 @@ static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
       else leaves = mx_remote_disown(p);
     }
   }
+  if (found == NULL) heap->search_from = p;
   mx_lock_release(&heap->lock);
   if (found != NULL) mx_page_own_again(found);
   return found;
@@ -274,12 +319,7 @@ mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
     page = reclaim_in_heap(heap, bin);
   } else if (mx_load_relaxed(&heap->subproc->listed[bin]) > 0) {
     mx_counter_add(&heap->counters.page_searches_count, 1);
-    mx_arenas_t* arenas = &heap->subproc->arenas;
-    const size_t count = mx_load_acquire(&arenas->count);
-    for (size_t i = 0; i < count && page == NULL; i++) {
-      mx_arena_t* arena = mx_arena_at(arenas, i);
-      if (arena != NULL) page = reclaim_in(arena, heap, bin);
-    }
+    page = reclaim_in_main(heap, bin);
   }
   if (page != NULL) mx_counter_add(&heap->counters.pages_reclaim_on_alloc, 1);
   return page;

@@ -23,7 +23,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (theap->first->is_pooled) return false;
   const long limit = adopt_limit(theap, page->bin);
   if (limit <= 0) return false;
-  if (theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
+  if ((long)theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
   return true;
 }
 

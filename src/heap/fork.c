@@ -2,9 +2,10 @@
 // Owns fork in a process with threads: the child may allocate, free and make threads at once.
 //
 // Before the fork all locks are taken, in their order, so what they guard is whole in the child:
-// sub-processes, records, then of each sub-process its own, its heaps' (main ones last) and its
-// arenas', and metadata. Both sides release them. What no lock guards is a snapshot: threads that
-// the child does not have may stand in the middle of anything. The child sets right
+// that of who makes holes, sub-processes, records, then of each sub-process its own, its heaps'
+// (main ones last) and its arenas', and metadata. Both sides release them. What no lock guards is a
+// snapshot: threads that the child does not have may stand in the middle of anything. The child
+// sets right
 //
 //   pages that a vanished thread owned. Their lists may be half changed. A list counts only when
 //     every link leads to another block of the page and the number of blocks agrees with `used`;
@@ -20,7 +21,16 @@
 // left that has such an owner. What a vanished thread was about to release with a heap that it was
 // destroying is lost. Huge blocks need nothing: they are live or free by one word.
 //
-// The forking thread itself is in no call of the library, so all that it owns is whole.
+// A process with one thread takes no lock, and its child has nothing to set right.
+//
+// The forking thread itself may be in a call of the library: a signal's handler forks, or a
+// callback. What it holds it goes on holding, on both sides, and what it owns is left alone in the
+// child: what vanished threads left is set right when the interrupted call is over, if it ever is.
+// Meanwhile it lies idle.
+//
+// No fork waits for a lock without end: its holder may wait in a handler for this very fork, by a
+// lock of the C library. When a fork goes on without a lock, the child takes over nothing: it may
+// run another program or end, as POSIX has it, and what else it does is at its own risk.
 #include <string.h>
 
 #include "../mem/vmem.h"
@@ -36,33 +46,54 @@
 
 // ---- locks -------------------------------------------------------------------------------------
 
-void mx_heap_before_fork(void) {
-  mx_holes_forbid();
-  mx_lock_acquire(&mx_subproc_list_lock);
-  mx_thread_before_fork();
-  mx_theap_lock_records();
-  mx_os_pages_lock_records();
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
-    mx_lock_acquire(&s->lock);
-    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) mx_lock_acquire(&heap->lock);
-    mx_lock_acquire(&s->arenas.lock);
-  }
-  mx_meta_before_fork();
+// A list is walked by who has its lock; in the child also where nobody had it.
+static bool may_walk(const mx_lock_t* lock, bool in_child) {
+  return mx_lock_is_mine(lock) || (in_child && mx_load_relaxed(&lock->holder) == 0);
 }
 
-void mx_heap_after_fork_parent(void) {
-  mx_meta_after_fork();
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
-    mx_lock_release(&s->arenas.lock);
-    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) mx_lock_release(&heap->lock);
-    mx_lock_release(&s->lock);
-  }
-  mx_os_pages_unlock_records();
-  mx_theap_unlock_records();
-  mx_thread_after_fork_parent();
-  mx_lock_release(&mx_subproc_list_lock);
-  mx_holes_allow();
+static bool visit_records(mx_lock_visit_fn* visit) {
+  return mx_thread_visit_locks(visit) && mx_theap_visit_locks(visit) &&
+         mx_os_pages_visit_locks(visit);
 }
+
+static bool take_subproc(mx_subproc_t* subproc) {
+  if (!mx_fork_take(&subproc->lock)) return false;
+  if (!may_walk(&subproc->lock, false)) return true;
+  for (mx_heap_t* heap = subproc->heaps; heap != NULL; heap = heap->next) {
+    if (!mx_fork_take(&heap->lock)) return false;
+  }
+  return mx_fork_take(&subproc->arenas.lock);
+}
+
+bool mx_heap_before_fork(void) {
+  if (!mx_holes_visit_locks(&mx_fork_take) || !mx_fork_take(&mx_subproc_list_lock) ||
+      !visit_records(&mx_fork_take)) {
+    return false;
+  }
+  const bool walks = may_walk(&mx_subproc_list_lock, false);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = (walks ? s->next : NULL)) {
+    if (!take_subproc(s)) return false;
+  }
+  return mx_pagemap_visit_locks(&mx_fork_take) && mx_meta_visit_locks(&mx_fork_take);
+}
+
+static void let_go(mx_lock_visit_fn* visit, bool in_child) {
+  mx_meta_visit_locks(visit);
+  mx_pagemap_visit_locks(visit);
+  const bool walks = may_walk(&mx_subproc_list_lock, in_child);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = (walks ? s->next : NULL)) {
+    visit(&s->arenas.lock);
+    if (may_walk(&s->lock, in_child)) {
+      for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) visit(&heap->lock);
+    }
+    visit(&s->lock);
+  }
+  visit_records(visit);
+  visit(&mx_subproc_list_lock);
+  mx_holes_visit_locks(visit);
+}
+
+void mx_heap_after_fork_parent(void) { let_go(&mx_fork_let_go, false); }
 
 // ---- pages -------------------------------------------------------------------------------------
 
@@ -206,12 +237,10 @@ static void recycle_theaps(mx_heap_t* heap) {
   }
 }
 
-bool mx_heap_after_fork(void) {
-  mx_heap_after_fork_parent();
+// The thread is in no call, and alone.
+static void settle_all(void) {
   mx_holes_after_fork();
-  mx_thread_after_fork();
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) s->visitors = 0;
-  if (!has_vanished_threads()) return false;
+  if (!has_vanished_threads()) return;
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_store_relaxed(&s->trimming, 0);
   }
@@ -221,5 +250,26 @@ bool mx_heap_after_fork(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
   }
-  return true;
+}
+
+// What this thread may wait for before it settles the rest.
+static void free_guards(void) {
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    s->visitors = 0;
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
+      for (mx_theap_t* t = heap->theaps; t != NULL; t = t->next_in_heap) mx_lock_reset(&t->guard);
+    }
+  }
+}
+
+bool mx_heap_after_fork(void) {
+  const bool is_whole = !mx_fork_has_missed();
+  let_go(&mx_fork_let_go_in_child, true);
+  mx_thread_after_fork();
+  if (!is_whole) return true;
+  free_guards();
+  const bool has_vanished = has_vanished_threads();
+  if (mx_fork_is_inside()) mx_call_then(&settle_all);
+  else settle_all();
+  return has_vanished;
 }

@@ -55,8 +55,8 @@ struct mx_theap_s {
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
   mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
-  uint16_t partial_count[MX_BIN_COUNT];
-  uint16_t full_count[MX_BIN_COUNT];
+  uint32_t partial_count[MX_BIN_COUNT];
+  uint32_t full_count[MX_BIN_COUNT];
   mx_page_t* retained[MX_RETAINED_MAX];  // ring of empty pages among the partial ones, with holes
   uint32_t retained_until[MX_RETAINED_MAX];  // low bits of the clock, in ms
   uint32_t retained_next;                // where in the ring the next one goes
@@ -80,13 +80,16 @@ struct mx_theap_s {
   size_t slot_count;
   mx_theap_t* spares;                    // bound to no heap
   mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
-  mx_theap_t* next_late;                 // under the lock of the records
+  mx_theap_t* late[2];                   // under the lock of the records: see theap_record.c
   bool is_late;                          // made after its thread was said to have ended
   bool is_pooled;                        // a thread that shall not take over what others leave
   // Of each theap again: bins whose current page was made of used memory, those where a round found
   // it half carved at most, and those where pages are carved further than that.
   uint64_t slack[MX_BIN_WORDS], slack_seen[MX_BIN_WORDS], dense[MX_BIN_WORDS];
   mx_shelf_t* shelves;                   // one for each small bin, or NULL
+  size_t collect_list;                   // where a pass of collecting is, 0: there is none;
+  mx_page_t* collect_at;                 // and the page of that list that comes next
+  mx_atomic(mx_theap_t*) slots_of;       // the first theap in whose slots this one was entered last
 };
 
 struct mx_heap_s {
@@ -97,6 +100,7 @@ struct mx_heap_s {
   mx_heap_t* next;         // in the sub-process, under its lock
   mx_heap_t* prev;
   size_t slot;             // constant, this record's number
+  mx_page_t* search_from;  // where the next search for an abandoned page begins, or NULL
   mx_atomic(size_t) listed;  // abandoned pages with free blocks; exact when nothing moves
   mx_arena_t* arena;       // allocate only here, or NULL
   int numa_node;           // preferred, or -1
@@ -119,6 +123,8 @@ struct mx_subproc_s {
   bool is_ending;                              // nobody else comes
   mx_page_t* os_pages;                         // huge pages outside the arenas
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
+  mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for one begins: the
+                                               // arena's number and a word of its bitmap, a hint
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
   mx_atomic(size_t) trim_from;                 // least committed bytes since pages were trimmed
   mx_atomic(int) trimming;                     // somebody is at it; what follows is that one's
@@ -257,18 +263,16 @@ mx_arena_t* mx_subproc_arena_by_id(size_t id, mx_subproc_t** subproc);
 extern mx_hidden mx_lock_t mx_subproc_list_lock;
 
 // ---- fork (fork.c) -----------------------------------------------------------------------------
-void mx_heap_before_fork(void);
+// Takes all locks of this floor and those below. False: see mx_fork_take.
+bool mx_heap_before_fork(void);
 void mx_heap_after_fork_parent(void);
 // In the child: threads other than this one are gone, locks are free. Whether there were others.
 bool mx_heap_after_fork(void);
 // For fork.c: locks and records of the other files.
-void mx_thread_before_fork(void);
-void mx_thread_after_fork_parent(void);
+bool mx_thread_visit_locks(mx_lock_visit_fn* visit);
 void mx_thread_after_fork(void);
-void mx_theap_lock_records(void);
-void mx_theap_unlock_records(void);
-void mx_os_pages_lock_records(void);
-void mx_os_pages_unlock_records(void);
+bool mx_theap_visit_locks(mx_lock_visit_fn* visit);
+bool mx_os_pages_visit_locks(mx_lock_visit_fn* visit);
 
 // ---- pages that hold one huge block (os_pages.c) -----------------------------------------------
 // A page record with memory for a huge block; not initialised. NULL when out of memory. A block
@@ -279,6 +283,12 @@ mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool 
 bool mx_huge_page_enter(mx_page_t* page);
 // Changes the block's size in the record and in the counters.
 void mx_huge_page_resize(mx_page_t* page, size_t bytes);
+// Takes more slices right behind one that has a mapping of its own; gives all but `keep` back.
+bool mx_huge_page_extend(mx_page_t* page, size_t more);
+void mx_huge_page_shorten(mx_page_t* page, size_t keep);
+// Forgets a huge page that no heap's list holds any more, and whose first slices may be anybody's
+// by now: none of its memory is used again.
+void mx_huge_page_lose(mx_subproc_t* subproc, mx_page_t* page, size_t torn);
 // Releases the memory of a huge page that no heap's list holds any more.
 void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page);
 

@@ -81,7 +81,7 @@ void mx_heap_delete(mx_heap_t* heap) {
 
 // Takes the heap's lock and the guards of all its theaps.
 static void lock_with_theaps(mx_heap_t* heap) {
-  for (;;) {
+  for (unsigned turn = 0;; turn++) {
     mx_lock_acquire(&heap->lock);
     mx_theap_t* theap = heap->theaps;
     while (theap != NULL && mx_lock_try(&theap->guard)) theap = theap->next_in_heap;
@@ -90,7 +90,7 @@ static void lock_with_theaps(mx_heap_t* heap) {
     for (mx_theap_t* t = heap->theaps; t != theap; t = t->next_in_heap) mx_lock_release(&t->guard);
     mx_lock_release(&heap->lock);
     mx_counter_add(&heap->counters.heaps_delete_wait, 1);
-    mx_os_yield();
+    mx_pause(turn);
   }
 }
 
@@ -111,6 +111,8 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
     if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
     theap->retained_slices = theap->retained_small = 0;
+    theap->collect_list = 0;
+    theap->collect_at = NULL;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
     if (theap->is_stale || !mx_thread_put_aside(theap)) mx_theap_tell_stale(theap);

@@ -16,7 +16,7 @@ static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
     heap->subproc = subproc;
   }
   heap->theaps = NULL;
-  heap->pages = NULL;
+  heap->pages = heap->search_from = NULL;
   heap->arena = NULL;
   heap->numa_node = -1;
   heap->tag = 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../mem/vmem.h"
+#include "../os/thread.h"
 #include "heap.h"
 
 mx_lock_t mx_subproc_list_lock;
@@ -45,12 +46,13 @@ mx_subproc_t* mx_subproc_step(mx_subproc_t* at) {
 
 // Nobody visits it any more.
 static void begin_end(mx_subproc_t* subproc) {
-  for (bool is_alone = false; !is_alone;) {
+  for (unsigned turn = 0;; turn++) {
     mx_lock_acquire(&mx_subproc_list_lock);
     subproc->is_ending = true;
-    is_alone = (subproc->visitors == 0);
+    const bool is_alone = (subproc->visitors == 0);
     mx_lock_release(&mx_subproc_list_lock);
-    if (!is_alone) mx_os_yield();
+    if (is_alone) return;
+    mx_pause(turn);
   }
 }
 
@@ -104,12 +106,14 @@ static void drop_all(mx_subproc_t* subproc) {
 
 void mx_subproc_destroy(mx_subproc_t* subproc) {
   mx_counters_t* const past = &mx_subproc_main.counters;
+  mx_call_enter();
   begin_end(subproc);
   drop_all(subproc);
   mx_heap_recycle(&subproc->main_heap);
   mx_counters_move(past, &subproc->main_heap.counters, NULL, false);
   mx_counters_move(past, &subproc->counters, NULL, false);
   subproc_recycle(subproc);
+  mx_call_leave();
 }
 
 void mx_subproc_destroy_all(void) {
@@ -168,6 +172,7 @@ static void hand_over_arenas(mx_subproc_t* from, mx_subproc_t* to) {
 
 void mx_subproc_delete(mx_subproc_t* subproc) {
   mx_subproc_t* const to = &mx_subproc_main;
+  mx_call_enter();
   begin_end(subproc);
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_delete(heap);
   mx_heap_release_cached(subproc);
@@ -178,6 +183,7 @@ void mx_subproc_delete(mx_subproc_t* subproc) {
   mx_counters_move(&to->main_heap.counters, &subproc->main_heap.counters, NULL, true);
   mx_counters_move(&to->counters, &subproc->counters, NULL, true);
   subproc_recycle(subproc);
+  mx_call_leave();
 }
 
 // ---- arenas ------------------------------------------------------------------------------------

@@ -17,32 +17,26 @@
 #include "../page/delay.h"
 #include "../page/remote.h"
 #include "heap.h"
+#include "page_list.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
 #define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
 #define RETAIN_SHARE 16   // and this part of all slices in use
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
+#define FULL_LOOKS 16             // full pages that a search for free blocks looks at
+#define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
 
 // ---- the lists ---------------------------------------------------------------------------------
 
-static void link_page(mx_page_t** list, mx_page_t* page) {
-  mx_page_t* const head = *list;
-  page->next = head;
-  page->prev = NULL;
-  if (head != NULL) head->prev = page;
-  *list = page;
-}
-
-static void unlink_page(mx_page_t** list, mx_page_t* page) {
-  if (page->prev != NULL) page->prev->next = page->next;
-  else *list = page->next;
-  if (page->next != NULL) page->next->prev = page->prev;
-  page->next = page->prev = NULL;
+// A pass of collecting that is at this page goes on behind it.
+static void unlink_page(mx_theap_t* theap, mx_page_t** list, mx_page_t* page) {
+  if (mx_unlikely(theap->collect_at == page)) theap->collect_at = page->next;
+  mx_list_remove(list, page);
 }
 
 static void push_head(mx_theap_t* theap, mx_page_t* page) {
-  link_page(&theap->partial[page->bin], page);
+  mx_list_push(&theap->partial[page->bin], page);
   theap->partial_count[page->bin]++;
 }
 
@@ -54,20 +48,17 @@ static void push_behind(mx_theap_t* theap, mx_page_t* page) {
     return;
   }
   for (int i = 0; i < 8 && at->next != NULL; i++) at = at->next;
-  page->prev = at;
-  page->next = at->next;
-  if (at->next != NULL) at->next->prev = page;
-  at->next = page;
+  mx_list_insert(theap->partial[page->bin], at, page);
   theap->partial_count[page->bin]++;
 }
 
-static void remove_partial(mx_theap_t* theap, mx_page_t* page) {
-  unlink_page(&theap->partial[page->bin], page);
+mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
+  unlink_page(theap, &theap->partial[page->bin], page);
   theap->partial_count[page->bin]--;
 }
 
-static void remove_full(mx_theap_t* theap, mx_page_t* page) {
-  unlink_page(&theap->full[page->bin], page);
+mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
+  unlink_page(theap, &theap->full[page->bin], page);
   theap->full_count[page->bin]--;
   mx_page_set_owner(page, theap->tid);
 }
@@ -150,8 +141,7 @@ static void make_current(mx_theap_t* theap, mx_page_t* page) {
 
 // Beyond a few, the full page that waited longest is abandoned to whoever frees into it first.
 static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
-  mx_page_t* page = theap->full[bin];
-  while (page->next != NULL) page = page->next;
+  mx_page_t* const page = mx_list_last(theap->full[bin]);
   remove_full(theap, page);
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
 }
@@ -167,9 +157,9 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
     push_behind(theap, page);
     return;
   }
-  link_page(&theap->full[bin], page);
+  mx_list_push(&theap->full[bin], page);
   mx_page_set_owner(page, theap->tid | MX_OWNER_FULL);
-  if (++theap->full_count[bin] > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
+  if ((long)++theap->full_count[bin] > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
 }
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
@@ -178,12 +168,14 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   mx_arenas_tell_waiting();
 }
 
-// A page of the full list that others freed into.
+// A page of the full list that others freed into. Of a long list each search looks at a few.
 static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
-  mx_page_t* page;
-  for (mx_page_t* next = theap->full[bin]; (page = next) != NULL;) {
-    next = page->next;
-    if (!mx_page_collect_remote(page)) continue;
+  for (uint32_t n = mx_min(theap->full_count[bin], FULL_LOOKS); n > 0; n--) {
+    mx_page_t* const page = theap->full[bin];
+    if (!mx_page_collect_remote(page)) {
+      mx_list_turn(&theap->full[bin]);
+      continue;
+    }
     remove_full(theap, page);
     if (mx_page_hold(page)) return page;
     push_head(theap, page);
@@ -268,9 +260,8 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
-  mx_page_t* page = theap->partial[bin];
+  mx_page_t* const page = mx_list_last(theap->partial[bin]);
   if (page == NULL) return;
-  while (page->next != NULL) page = page->next;
   forget_retained(theap, page);
   remove_partial(theap, page);
   mx_page_collect(page);
@@ -299,6 +290,8 @@ static void release_idle(mx_theap_t* theap) {
 
 // ---- collecting --------------------------------------------------------------------------------
 
+#define FIRST_LIST 2  // of bin 1
+
 // Detaches the current page with exact counts; NULL when there is none.
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->current[bin];
@@ -309,29 +302,57 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-void mx_theap_collect(mx_theap_t* theap, bool force) {
+static void collect_partial(mx_theap_t* theap, mx_page_t* page, bool force) {
+  mx_page_collect(page);
+  if (page->used == 0 && (force || page->retired == 0)) release(theap, page);
+}
+
+static void collect_full(mx_theap_t* theap, mx_page_t* page) {
+  if (!mx_page_collect(page)) return;
+  mx_theap_page_unfull(theap, page);
+  if (page->used == 0) release(theap, page);
+}
+
+// What a pass begins with: all but the pages that are on lists.
+static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_shelves_clear(theap, true);
   if (force) release_retained(theap);
   else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    mx_page_t* page = detach_current(theap, bin);
+    mx_page_t* const page = detach_current(theap, bin);
+    if (page == NULL) continue;
+    if (page->used == 0) mx_page_release(page);
+    else make_current(theap, page);
+  }
+  theap->collect_list = FIRST_LIST;
+  theap->collect_at = theap->partial[FIRST_LIST / 2];
+}
+
+// Goes on with a pass: collects in so many pages, those of each bin's partial list and then those
+// of its full one.
+static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
+  while (pages > 0 && theap->collect_list != 0) {
+    const size_t list = theap->collect_list;
+    mx_page_t* const page = theap->collect_at;
     if (page != NULL) {
-      if (page->used == 0) mx_page_release(page);
-      else make_current(theap, page);
+      pages--;
+      theap->collect_at = page->next;
+      if (list % 2 == 0) collect_partial(theap, page, force);
+      else collect_full(theap, page);
+      continue;
     }
-    for (mx_page_t* next = theap->partial[bin]; (page = next) != NULL;) {
-      next = page->next;
-      mx_page_collect(page);
-      if (page->used == 0 && (force || page->retired == 0)) release(theap, page);
-    }
-    for (mx_page_t* next = theap->full[bin]; (page = next) != NULL;) {
-      next = page->next;
-      if (!mx_page_collect(page)) continue;
-      mx_theap_page_unfull(theap, page);
-      if (page->used == 0) release(theap, page);
+    const size_t next = list + 1, bin = next / 2;
+    theap->collect_list = (bin < MX_BIN_COUNT ? next : 0);
+    if (bin < MX_BIN_COUNT) {
+      theap->collect_at = (next % 2 == 0 ? theap->partial[bin] : theap->full[bin]);
     }
   }
+}
+
+void mx_theap_collect(mx_theap_t* theap, bool force) {
+  begin_collect(theap, force);
+  go_on_collecting(theap, SIZE_MAX, force);
   mx_check_slow(mx_theap_is_valid(theap));
 }
 
@@ -372,5 +393,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
     mx_theap_deferred_free(theap, false);
   }
   const long collect = mx_option(generic_collect);
-  if (collect > 0 && theap->visits % (uint32_t)collect == 0) mx_theap_collect(theap, false);
+  const bool is_due = (collect > 0 && theap->visits % (unsigned long)collect == 0);
+  if (is_due && theap->collect_list == 0) begin_collect(theap, false);
+  if (mx_unlikely(theap->collect_list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
 }

@@ -11,13 +11,13 @@ static bool is_own(const mx_theap_t* theap, const mx_page_t* page, size_t bin) {
 }
 
 static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t bin, size_t most) {
-  const mx_page_t* before = NULL;
+  const mx_page_t* before = (list == NULL ? NULL : list->prev);
   size_t count = 0;
   for (const mx_page_t* page = list; page != NULL; before = page, page = page->next) {
     if (page->prev != before || ++count > most || !is_own(theap, page, bin)) return false;
     if (page->retired != 0 && theap->retained[page->retired - 1] != page) return false;
   }
-  return count == most;
+  return count == most && (list == NULL || before == list->prev);
 }
 
 static bool are_full(const mx_page_t* page) {

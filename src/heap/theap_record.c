@@ -9,8 +9,6 @@
 
 static mx_lock_t theap_records_lock;
 static mx_theap_t* theap_records;
-static mx_theap_t* late_theaps;  // at most one for each id that a thread ever had
-
 mx_theap_t* mx_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
   mx_theap_t* theap = theap_records;
@@ -25,25 +23,54 @@ mx_theap_t* mx_theap_record(void) {
   return theap;
 }
 
-static void remove_late(mx_theap_t* theap) {
+// ---- theaps of threads that went on after their end --------------------------------------------
+
+// A tree, at most one theap in it for each id that a thread ever had. The bits of a hash of the id,
+// the highest first, say which way it lies from the root; each theap on the way is one of them.
+static mx_theap_t* late_theaps;
+
+static uintptr_t late_hash(uintptr_t tid) {
+  return (uintptr_t)((tid & ~MX_OWNER_TAGS) * (uintptr_t)0x9E3779B97F4A7C15u);
+}
+
+// The place of a thread's theap, or where it would be entered.
+static mx_theap_t** late_place(uintptr_t tid) {
   mx_theap_t** at = &late_theaps;
-  while (*at != theap) at = &(*at)->next_late;
-  *at = theap->next_late;
+  for (uintptr_t way = late_hash(tid); *at != NULL; way <<= 1) {
+    if ((((*at)->tid ^ tid) & ~MX_OWNER_TAGS) == 0) break;
+    at = &(*at)->late[way >> (sizeof(way) * 8 - 1)];
+  }
+  return at;
+}
+
+// One without a theap behind it takes its place.
+static void remove_late(mx_theap_t* theap) {
+  mx_theap_t** const place = late_place(theap->tid);
+  mx_theap_t** end = place;
+  while ((*end)->late[0] != NULL || (*end)->late[1] != NULL) {
+    end = &(*end)->late[(*end)->late[0] == NULL];
+  }
+  mx_theap_t* const last = *end;
+  *end = NULL;
+  if (last != theap) {
+    last->late[0] = theap->late[0];
+    last->late[1] = theap->late[1];
+    *place = last;
+  }
+  theap->late[0] = theap->late[1] = NULL;
   theap->is_late = false;
 }
 
 void mx_theap_enter_late(mx_theap_t* first) {
   mx_lock_acquire(&theap_records_lock);
   first->is_late = true;
-  first->next_late = late_theaps;
-  late_theaps = first;
+  *late_place(first->tid) = first;
   mx_lock_release(&theap_records_lock);
 }
 
 mx_theap_t* mx_theap_take_late(uintptr_t tid) {
   mx_lock_acquire(&theap_records_lock);
-  mx_theap_t* theap = late_theaps;
-  while (theap != NULL && (theap->tid & ~MX_OWNER_TAGS) != tid) theap = theap->next_late;
+  mx_theap_t* const theap = *late_place(tid);
   if (theap != NULL) remove_late(theap);
   mx_lock_release(&theap_records_lock);
   return theap;
@@ -68,6 +95,8 @@ void mx_theap_wipe(mx_theap_t* theap) {
     memset(theap->shelves, 0, MX_SHELF_COUNT * sizeof(mx_shelf_t));
   }
   theap->retained_slices = theap->retained_small = 0;
+  theap->collect_list = 0;
+  theap->collect_at = NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
 }
 
@@ -100,6 +129,4 @@ void mx_theap_tell_stale(mx_theap_t* theap) {
   while (!mx_cas_weak_acq_rel(&first->stale, &head, theap));
 }
 
-void mx_theap_lock_records(void) { mx_lock_acquire(&theap_records_lock); }
-
-void mx_theap_unlock_records(void) { mx_lock_release(&theap_records_lock); }
+bool mx_theap_visit_locks(mx_lock_visit_fn* visit) { return visit(&theap_records_lock); }

@@ -5,7 +5,8 @@
 // A thread's theaps form a list that begins with its first one, of the main heap of the thread's
 // sub-process. The others are found by the number of their heap's record in a table that the first
 // one holds (`slots`): O(1) with any number of heaps. An entry counts only while the theap is bound
-// to the very heap that is looked for.
+// to the very heap that is looked for, and has been entered nowhere else since: a table goes on to
+// the next thread as it is.
 //
 // Another thread that gives up a heap cannot take theaps away from the threads that used it: they
 // may be looking at them. It unbinds them (destroy) or binds them to the main heap (delete), and
@@ -33,8 +34,9 @@ mx_subproc_t mx_subproc_main;
 #define EMPTY_THEAP                                                                              \
   {                                                                                              \
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0}, {NULL}, \
-        {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0}, NULL, false, NULL, \
-        0, NULL, NULL, NULL, false, false, {0}, {0}, {0}, NULL                                   \
+        {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL, false,    \
+        NULL,                                                                                    \
+        0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL                  \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
@@ -58,7 +60,6 @@ bool mx_heap_start(void) {
   if (mx_load_relaxed(&start_state) != STARTED) {
     mx_os_init();
     if (mx_subproc_main.heaps == NULL) mx_heap_init_main(&mx_subproc_main);
-    mx_vmem_reserve_first(mx_pagemap_reserve_size(), MX_ARENA_RESERVE);
     const bool ok = mx_pagemap_init();
     mx_store_release(&start_state, ok ? STARTED : FAILED);
   }
@@ -94,8 +95,10 @@ static void unbind(mx_theap_t* theap) {
 // The thread's default theap is about to be another one.
 static void leave_shelves(void) {
   if (!MX_SHELVES || mx_tls_shelves == mx_shelves_none) return;
+  mx_call_enter();
   mx_tls_shelves = mx_shelves_none;
   mx_shelves_clear(mx_tls_theap, true);
+  mx_call_leave();
 }
 
 static void leave_heap(mx_theap_t* theap) {
@@ -142,7 +145,7 @@ void mx_thread_absorb_stale(void) {
 // ---- a thread's theaps -------------------------------------------------------------------------
 
 static void enter_thread(mx_theap_t* theap, mx_theap_t* first) {
-  theap->tid = mx_thread_id() | (mx_pagemap_is_window() ? MX_OWNER_WINDOW : 0);
+  theap->tid = mx_thread_id();
   theap->first = first;
   theap->is_stale = false;
   theap->next_in_thread = NULL;
@@ -164,10 +167,8 @@ static void end_late_one(void) {
   mx_thread_done(left);
 }
 
-// The thread's first theap, bound; made, if there is none, in the main heap of a sub-process.
-static mx_theap_t* first_theap(mx_subproc_t* subproc) {
+static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   mx_theap_t* first = mx_tls_theap->first;
-  if (mx_likely(first != NULL && mx_load_relaxed(&first->heap) != NULL)) return first;
   if (!mx_heap_start()) return NULL;
   const bool is_new = (first == NULL);
   const bool is_late = (mx_tls_theap == &mx_theap_ended);
@@ -181,7 +182,6 @@ static mx_theap_t* first_theap(mx_subproc_t* subproc) {
     first->in_deferred_free = false;
     first->is_pooled = false;
     mx_store_relaxed(&first->stale, (mx_theap_t*)NULL);
-    if (first->slot_count > 0) memset(first->slots, 0, first->slot_count * sizeof(mx_theap_t*));
   }
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
@@ -190,6 +190,16 @@ static mx_theap_t* first_theap(mx_subproc_t* subproc) {
   mx_tls_theap = mx_tls_last = first;
   // May allocate itself, which works already.
   mx_os_thread_arm(first);
+  return first;
+}
+
+// The thread's first theap, bound; made, if there is none, in the main heap of a sub-process.
+static mx_theap_t* first_theap(mx_subproc_t* subproc) {
+  mx_theap_t* first = mx_tls_theap->first;
+  if (mx_likely(first != NULL && mx_load_relaxed(&first->heap) != NULL)) return first;
+  mx_call_enter();
+  first = make_first_theap(subproc);
+  mx_call_leave();
   return first;
 }
 
@@ -204,7 +214,8 @@ mx_theap_t* mx_thread_theap(void) {
 static mx_theap_t* in_slot(const mx_theap_t* first, const mx_heap_t* heap) {
   if (heap->slot >= first->slot_count) return NULL;
   mx_theap_t* const theap = first->slots[heap->slot];
-  return theap != NULL && mx_load_relaxed(&theap->heap) == heap ? theap : NULL;
+  if (theap == NULL || mx_load_acquire(&theap->heap) != heap) return NULL;
+  return mx_load_relaxed(&theap->slots_of) == first ? theap : NULL;
 }
 
 // Tables are metadata, which is never given back: doubling bounds what is lost.
@@ -235,6 +246,7 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
     if (theap == NULL) return NULL;
     enter_thread(theap, first);
   }
+  mx_store_relaxed(&theap->slots_of, first);
   bind(theap, heap);
   first->slots[heap->slot] = theap;
   return theap;
@@ -280,9 +292,7 @@ static bool has_pages(const mx_theap_t* theap) {
   return false;
 }
 
-bool mx_thread_join(mx_subproc_t* subproc) {
-  mx_theap_t* const first = mx_tls_theap->first;
-  if (first == NULL) return first_theap(subproc) != NULL;
+static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
   absorb_stale(first);
   if (mx_thread_subproc() != &mx_subproc_main) return false;
   for (mx_theap_t* t = first->next_in_thread; t != NULL; t = t->next_in_thread) {
@@ -297,6 +307,15 @@ bool mx_thread_join(mx_subproc_t* subproc) {
   leave_shelves();
   mx_tls_theap = mx_tls_last = first;
   return true;
+}
+
+bool mx_thread_join(mx_subproc_t* subproc) {
+  mx_theap_t* const first = mx_tls_theap->first;
+  if (first == NULL) return first_theap(subproc) != NULL;
+  mx_call_enter();
+  const bool has_joined = join(first, subproc);
+  mx_call_leave();
+  return has_joined;
 }
 
 void mx_thread_collect(bool force) {
@@ -379,9 +398,7 @@ void mx_thread_bury(void* first_of_thread, uintptr_t id) {
 
 // ---- fork --------------------------------------------------------------------------------------
 
-void mx_thread_before_fork(void) { mx_lock_acquire(&start_lock); }
-
-void mx_thread_after_fork_parent(void) { mx_lock_release(&start_lock); }
+bool mx_thread_visit_locks(mx_lock_visit_fn* visit) { return visit(&start_lock); }
 
 void mx_thread_after_fork(void) {
   mx_theap_t* const first = mx_tls_theap->first;

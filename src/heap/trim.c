@@ -39,8 +39,7 @@ void mx_theap_expect_slack(mx_theap_t* theap, size_t bin) {
 static void discard_slack(const mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
   if (arena->is_pinned || arena->commit_fn != NULL || !may_give_back()) return;
-  uint8_t* const end = page->start - (uintptr_t)page->start % MX_SLICE_SIZE + mx_page_size(page) -
-                       (MX_GUARD_PAGES ? mx_facts.os_page : 0);
+  uint8_t* const end = mx_page_end(page);
   uint8_t* const carved = page->start + page->capacity * page->block_size;
   uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
   if (start >= end) return;

@@ -1,133 +1,231 @@
 // SPDX-License-Identifier: MIT
-// Owns the page map's table: its reservation, its fall-back to a window, and writing entries.
+// Owns the page map's tables: their reservation, the growth of the near one, the far ones, and
+// writing entries.
 #include "pagemap.h"
 
 #include "../base/facts.h"
 #include "../base/hooks.h"
+#include "../base/lock.h"
 #include "../base/options.h"
 #include "../os/os.h"
 #include "bitmap.h"
 #include "vmem.h"
 
-// Serves until the table exists: one entry, zero, so every address has the zero record.
+// Serves until the table exists: every address is far, and has the zero record.
 static mx_aligned(128) mx_pagemap_table_t boot_table;
 
 mx_pagemap_table_t* mx_pagemap_table = &boot_table;
-uintptr_t mx_pagemap_mask;
+mx_atomic(uintptr_t) mx_pagemap_near;
 
-static bool is_window;
+// What the near table covers at the least, for processes with little address space, and the most
+// that it grows to.
+#define NEAR_BITS_LEAST 33
+#define NEAR_BITS_MOST 41
 
-// Windows hold all memory of a process whose address space is too limited for the whole table.
-#define WINDOW_BITS_LARGE 34
-#define WINDOW_BITS_SMALL 30
+// Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
+// only read costs nothing, under any policy of the OS.
+#define CHUNK_SIZE (64 * MX_KIB)
+#define NEAR_CHUNKS_MAX (((size_t)1 << (48 - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
 
-// The table is readable everywhere and becomes writable in chunks, as addresses come into use: what
-// is only read costs nothing, under any policy of the OS.
-#define CHUNK_SIZE (2 * MX_MIB)
-#define CHUNKS_MAX 16384  // of the table for 48 bits
+typedef struct table_s {
+  uint8_t* memory;      // from which chunks count
+  size_t entries_from;  // the offset of the first entry
+  mx_bits_t* writable;  // by chunk
+} table_t;
 
-static mx_bits_t writable[CHUNKS_MAX / MX_WORD_BITS];
+static mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
 
-static size_t table_size(unsigned bits) {
+#define FAR_BITS 34
+#define FAR_ENTRIES ((size_t)1 << (FAR_BITS - MX_SLICE_SHIFT))
+#define FAR_TABLES ((size_t)1 << (MX_64BIT ? 48 - FAR_BITS : 0))
+
+typedef struct far_table_s {
+  uint8_t* entries;
+  mx_bits_t writable;
+} far_table_t;
+
+mx_static_assert(FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
+                 "a word says which chunks of a far table are writable");
+
+static mx_atomic(far_table_t*) far_tables[FAR_TABLES];
+
+static mx_lock_t table_lock;  // for adding a table and for growing
+static size_t near_size;
+static bool is_grown;   // or cannot be
+
+// ---- the near table ----------------------------------------------------------------------------
+
+static size_t near_table_size(unsigned bits) {
   const size_t entries = (size_t)1 << (bits - MX_SLICE_SHIFT);
   return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), mx_facts.os_page);
 }
 
+// Secure builds place each arena at random, for which they need room.
+#define NEAR_BITS_RANDOM 40
+
 static unsigned wanted_bits(void) {
-  const long most = mx_option(max_vabits);
-  return most >= WINDOW_BITS_SMALL && most < (long)mx_facts.va_bits ? (unsigned)most
-                                                                    : mx_facts.va_bits;
+  unsigned bits = mx_min(mx_facts.near_bits, mx_facts.va_bits);
+  if (MX_RANDOM_ADDRESS) bits = mx_min(mx_max(bits, NEAR_BITS_RANDOM), mx_facts.va_bits);
+  const long asked = mx_option(max_vabits);
+  if (asked <= 0 || asked >= (long)bits) return bits;
+  return mx_max((unsigned)asked, mx_min(bits, NEAR_BITS_LEAST));
 }
 
-size_t mx_pagemap_reserve_size(void) { return table_size(wanted_bits()); }
-
 static bool try_reserve(unsigned bits) {
-  void* table = mx_vmem_map(table_size(bits), mx_facts.os_page, false);
+  const size_t size = near_table_size(bits);
+  const bool is_all = (bits == mx_facts.va_bits);
+  uint8_t* table = NULL;
+  if (!is_all && !MX_RANDOM_ADDRESS) table = (uint8_t*)mx_vmem_map_table(bits, size);
+  if (table == NULL) table = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
   if (table == NULL) return false;
-  mx_os_reads_as_zero(table, table_size(bits));
-  mx_pagemap_table = (mx_pagemap_table_t*)table;
-  mx_pagemap_mask = ((uintptr_t)1 << (bits - MX_SLICE_SHIFT)) - 1;
+  mx_os_reads_as_zero(table, size);
+  if (!is_all) mx_vmem_open_near(bits, mx_min(NEAR_BITS_MOST, mx_facts.va_bits));
+  near_size = size;
+  is_grown = (is_all || bits >= NEAR_BITS_MOST);
+  mx_pagemap_table = (mx_pagemap_table_t*)(void*)table;
+  mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
   return true;
 }
 
 // Makes the whole table writable at once: then no later call of the OS can fail for it.
 static void commit_all(void) {
-  const size_t size = table_size((unsigned)mx_bit_high(mx_pagemap_mask + 1) + MX_SLICE_SHIFT);
-  if (mx_vmem_commit(mx_pagemap_table, size)) mx_bits_set(writable, 0, mx_div_up(size, CHUNK_SIZE));
-}
-
-static bool reserve(void) {
-  const unsigned bits = wanted_bits();
-  is_window = (bits < mx_facts.va_bits);
-  if (try_reserve(bits)) return true;
-  is_window = true;
-  return try_reserve(WINDOW_BITS_LARGE) || try_reserve(WINDOW_BITS_SMALL);
+  if (!mx_vmem_commit(mx_pagemap_table, near_size)) return;
+  mx_bits_set(near_writable, 0, mx_div_up(near_size, CHUNK_SIZE));
 }
 
 bool mx_pagemap_init(void) {
   if (mx_pagemap_table != &boot_table) return true;
-  if (!reserve()) return false;
+  const unsigned bits = wanted_bits();
+  const bool done = (try_reserve(bits) || (bits > NEAR_BITS_LEAST && try_reserve(NEAR_BITS_LEAST)));
+  if (!done) return false;
   if (mx_option(pagemap_commit) != 0) commit_all();
   return true;
 }
 
-bool mx_pagemap_is_window(void) { return is_window; }
-
-static bool make_writable(size_t chunk) {
-  const size_t size = table_size((unsigned)mx_bit_high(mx_pagemap_mask + 1) + MX_SLICE_SHIFT);
-  const size_t from = chunk * CHUNK_SIZE;
-  if (!mx_vmem_commit((uint8_t*)mx_pagemap_table + from, mx_min(CHUNK_SIZE, size - from))) {
-    return false;
+// Either all addresses below the largest bound enter this table from now on, or none beyond its
+// present one ever does: readers look for an address in one place.
+static void grow_near(void) {
+  mx_lock_acquire(&table_lock);
+  if (!is_grown) {
+    const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
+    const size_t size = near_table_size(bits);
+    uint8_t* const end = (uint8_t*)mx_pagemap_table + near_size;
+    if (mx_vmem_reserve_at(end, size - near_size)) {
+      // What was the last chunk is longer now, and not writable as a whole.
+      mx_bits_clear(near_writable, near_size / CHUNK_SIZE, 1);
+      near_size = size;
+      mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
+    }
+    is_grown = true;
   }
-  mx_bits_set(writable, chunk, 1);
+  mx_lock_release(&table_lock);
+}
+
+// ---- far tables --------------------------------------------------------------------------------
+
+static far_table_t* far_table_of(uintptr_t slice) {
+  const uintptr_t i = slice / FAR_ENTRIES;
+  return i < FAR_TABLES ? mx_load_acquire(&far_tables[i]) : NULL;
+}
+
+static far_table_t* add_far_table(uintptr_t slice) {
+  const uintptr_t i = slice / FAR_ENTRIES;
+  if (i >= FAR_TABLES) return NULL;
+  mx_lock_acquire(&table_lock);
+  far_table_t* far_table = mx_load_relaxed(&far_tables[i]);
+  if (far_table == NULL) {
+    const size_t size = FAR_ENTRIES * sizeof(intptr_t);
+    far_table = (far_table_t*)mx_meta_alloc(sizeof(far_table_t));
+    uint8_t* const entries = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
+    if (far_table != NULL) far_table->entries = entries;
+    if (entries == NULL) far_table = NULL;
+    if (far_table != NULL) mx_os_reads_as_zero(far_table->entries, size);
+    mx_store_release(&far_tables[i], far_table);
+  }
+  mx_lock_release(&table_lock);
+  return far_table;
+}
+
+mx_page_t* mx_pagemap_get(const void* p) {
+  if (mx_likely(mx_pagemap_is_near(p))) return mx_pagemap_get_near(p);
+  const uintptr_t slice = (uintptr_t)p >> MX_SLICE_SHIFT;
+  const far_table_t* const far_table = far_table_of(slice);
+  if (far_table == NULL) return (mx_page_t*)mx_pagemap_table;
+  const mx_atomic(intptr_t)* const entries =
+      (const mx_atomic(intptr_t)*)(const void*)far_table->entries;
+  return (mx_page_t*)((uintptr_t)mx_pagemap_table +
+                      (uintptr_t)mx_load_relaxed(&entries[slice % FAR_ENTRIES]));
+}
+
+// ---- writing entries ---------------------------------------------------------------------------
+
+// The table of a slice, made if need be, and the number of its entry there.
+static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index) {
+  const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
+  const uintptr_t most = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
+  if (create && slice >= mx_load_relaxed(&mx_pagemap_near) && slice < most) grow_near();
+  if (slice < mx_load_relaxed(&mx_pagemap_near)) {
+    table->memory = (uint8_t*)mx_pagemap_table;
+    table->entries_from = MX_PAGE_RECORD_SIZE;
+    table->writable = near_writable;
+    *index = slice;
+    return true;
+  }
+  far_table_t* far_table = far_table_of(slice);
+  if (far_table == NULL && create) far_table = add_far_table(slice);
+  if (far_table == NULL) return false;
+  table->memory = far_table->entries;
+  table->entries_from = 0;
+  table->writable = &far_table->writable;
+  *index = slice % FAR_ENTRIES;
   return true;
 }
 
-static size_t chunk_of(const void* p) {
-  return ((uintptr_t)mx_pagemap_entry(p) - (uintptr_t)mx_pagemap_table) / CHUNK_SIZE;
-}
-
-// How many of `count` slices have their entries behind each other and in one chunk: up to the
-// chunk's end, or that of a window, where the entries of a range go on at the start.
-static size_t run_of(const uint8_t* slice, size_t count) {
-  const uintptr_t entry = (uintptr_t)mx_pagemap_entry(slice);
-  const size_t in_chunk = (entry - (uintptr_t)mx_pagemap_table) % CHUNK_SIZE;
-  const size_t index = ((uintptr_t)slice >> MX_SLICE_SHIFT) & mx_pagemap_mask;
-  count = mx_min(count, (CHUNK_SIZE - in_chunk) / sizeof(intptr_t));
-  return mx_min(count, mx_pagemap_mask + 1 - index);
-}
-
-static bool ensure_writable(const uint8_t* slice, size_t count) {
-  while (count > 0) {
-    const size_t chunk = chunk_of(slice);
-    if (!mx_bits_test(writable, chunk) && !make_writable(chunk)) return false;
-    const size_t n = run_of(slice, count);
-    slice += n * MX_SLICE_SIZE;
-    count -= n;
-  }
+static bool ensure_writable(const table_t* table, size_t chunk) {
+  if (mx_bits_test(table->writable, chunk)) return true;
+  uint8_t* const start = table->memory + chunk * CHUNK_SIZE;
+  size_t size = CHUNK_SIZE;
+  if (table->writable == near_writable) size = mx_min(size, near_size - chunk * CHUNK_SIZE);
+  if (!mx_vmem_commit(start, size)) return false;
+  mx_bits_set(table->writable, chunk, 1);
   return true;
+}
+
+// Sets the entries that lie behind each other in one chunk of one table; answers how many, 0 when
+// they cannot be written.
+static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
+  table_t table;
+  size_t index;
+  // What never had a table, or was never writable, is clear, and must not be touched.
+  if (!table_of(slice, page != NULL, &table, &index)) {
+    return page == NULL ? mx_min(count, FAR_ENTRIES - slice % FAR_ENTRIES) : 0;
+  }
+  const size_t at = table.entries_from + index * sizeof(intptr_t);
+  const size_t chunk = at / CHUNK_SIZE;
+  const size_t in_chunk = (CHUNK_SIZE - at % CHUNK_SIZE) / sizeof(intptr_t);
+  const size_t in_table = (table.writable == near_writable ? mx_load_relaxed(&mx_pagemap_near)
+                                                           : FAR_ENTRIES) - index;
+  count = mx_min(count, mx_min(in_chunk, in_table));
+  if (page == NULL ? !mx_bits_test(table.writable, chunk) : !ensure_writable(&table, chunk)) {
+    return page == NULL ? count : 0;
+  }
+  mx_atomic(intptr_t)* const entry = (mx_atomic(intptr_t)*)(void*)(table.memory + at);
+  const intptr_t value = (page == NULL ? 0 : (intptr_t)page - (intptr_t)mx_pagemap_table);
+  for (size_t i = 0; i < count; i++) mx_store_relaxed(&entry[i], value);
+  return count;
 }
 
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
-  const uint8_t* slice = (const uint8_t*)start;
-  const uint8_t* const base = (const uint8_t*)mx_pagemap_table;
-  const intptr_t value = (page == NULL ? 0 : (intptr_t)((const uint8_t*)page - base));
-  if (page != NULL && !ensure_writable(slice, count)) return false;
-  while (count > 0) {
-    const size_t n = run_of(slice, count);
-    // What was never writable is clear, and must not be touched.
-    if (page != NULL || mx_bits_test(writable, chunk_of(slice))) {
-      mx_atomic(intptr_t)* const entry = mx_pagemap_entry(slice);
-      for (size_t i = 0; i < n; i++) mx_store_relaxed(&entry[i], value);
+  const uintptr_t slice = (uintptr_t)start >> MX_SLICE_SHIFT;
+  for (size_t done = 0; done < count;) {
+    const size_t n = set_run(slice + done, count - done, page);
+    if (n == 0) {
+      mx_pagemap_set(start, done, NULL);
+      return false;
     }
-    slice += n * MX_SLICE_SIZE;
-    count -= n;
+    done += n;
   }
   return true;
 }
 
-bool mx_pagemap_collides(const void* a, size_t a_size, const void* b, size_t b_size) {
-  const uintptr_t window = (mx_pagemap_mask + 1) << MX_SLICE_SHIFT;
-  const uintptr_t gap = ((uintptr_t)b - (uintptr_t)a) & (window - 1);
-  return gap < a_size || window - gap < b_size;
-}
+bool mx_pagemap_visit_locks(mx_lock_visit_fn* visit) { return visit(&table_lock); }

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT
 // Owns the map from any address to the record of the page that holds it.
 //
-// One table for the whole address space, reserved and untouched until needed: an entry of one
-// word for every slice (64 KiB) of address space. An entry is the distance in bytes from the
-// table's start to the page's record, so the zero of an untouched entry leads to the table's own
-// start, which is kept zero and reads as the record of a page that nobody owns. A free() of any
-// address at all therefore finds a readable record with two loads and no test.
+// One table serves the addresses from 0 up to a bound (`mx_pagemap_near`): an entry of one word for
+// every slice (64 KiB). An entry is the distance in bytes from the table's start to the page's
+// record, so the zero of an untouched entry leads to the table's own start, which is kept zero and
+// reads as the record of a page that nobody owns. Arenas lie at near addresses where the system
+// lets us choose (see vmem.h), so a small table does: 8 MiB of addresses for 64 GiB. It grows in
+// place when addresses beyond are chosen.
 //
-// Where the full table (16 GiB for 47-bit addresses) cannot be reserved, for instance under a
-// limit on address space, a smaller one serves a window: addresses are taken modulo its size. An
-// address from elsewhere may then meet one of our records, so there (`mx_pagemap_is_window()`)
-// owners are stored with their lowest bit set: the fast path of free() never matches, and the slow
-// path compares the address with the page's bounds.
+// What lies elsewhere is far: memory of the program's, mappings that the system placed, blocks in
+// mappings of their own. Each 16 GiB of such addresses get a table of their own when the first page
+// enters there; a table of those tables covers 48 bits. free() of a far block takes the slow path.
+//
+// Any address at all, valid or not, has a record: a wild free() finds the zero record.
 //
 // Entries are relaxed atomics: a block's address reaches another thread only after the entry was
-// written, by whatever means that thread got the address.
+// written, by whatever means that thread got the address. So did the bound, when it grew for it.
 #ifndef MX_MEM_PAGEMAP_H
 #define MX_MEM_PAGEMAP_H
 
 #include "../base/atomic.h"
 #include "../base/bits.h"
+#include "../base/lock.h"
 
 typedef struct mx_page_s mx_page_t;
 
@@ -34,31 +36,31 @@ typedef struct mx_page_s mx_page_t;
 
 typedef struct mx_pagemap_table_s {
   uint8_t none[MX_PAGE_RECORD_SIZE];  // always zero
-  mx_atomic(intptr_t) entries[1];     // as many as there are slices
+  mx_atomic(intptr_t) entries[1];     // as many as there are near slices
 } mx_pagemap_table_t;
 
 MX_BEGIN_DECLS
-// Constant once initialised.
-extern mx_hidden mx_pagemap_table_t* mx_pagemap_table;
-extern mx_hidden uintptr_t mx_pagemap_mask;  // entries - 1
-// Reserves the table; false when not even the smallest window is to be had.
+extern mx_hidden mx_pagemap_table_t* mx_pagemap_table;  // constant once initialised
+extern mx_hidden mx_atomic(uintptr_t) mx_pagemap_near;  // slices of addresses in it; only grows
+// Reserves the table; false when not even the smallest is to be had.
 bool mx_pagemap_init(void);
-// Bytes that the whole table takes.
-size_t mx_pagemap_reserve_size(void);
-// Points the `count` slices from `start` at a page record; NULL clears them. False: out of memory.
+// Points the `count` slices from `start` at a page record; NULL clears them. False: out of memory,
+// or no address that a program can have.
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page);
-bool mx_pagemap_is_window(void);
-// In a window: whether two ranges would share entries.
-bool mx_pagemap_collides(const void* a, size_t a_size, const void* b, size_t b_size);
+// The record for any address: a page's, or the zero record.
+mx_page_t* mx_pagemap_get(const void* p);
+bool mx_pagemap_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 
-mx_inline mx_atomic(intptr_t) * mx_pagemap_entry(const void* p) {
-  return &mx_pagemap_table->entries[((uintptr_t)p >> MX_SLICE_SHIFT) & mx_pagemap_mask];
+mx_inline bool mx_pagemap_is_near(const void* p) {
+  return mx_is_below_loaded((uintptr_t)p >> MX_SLICE_SHIFT, &mx_pagemap_near);
 }
 
-// The record for any address: a page's, or the zero record.
-mx_inline mx_page_t* mx_pagemap_get(const void* p) {
-  return (mx_page_t*)mx_add_loaded((uintptr_t)mx_pagemap_table, mx_pagemap_entry(p));
+// For the paths where instructions count.
+mx_inline mx_page_t* mx_pagemap_get_near(const void* p) {
+  mx_pagemap_table_t* const table = mx_pagemap_table;
+  const uintptr_t slice = (uintptr_t)p >> MX_SLICE_SHIFT;
+  return (mx_page_t*)mx_add_loaded((uintptr_t)table, &table->entries[slice]);
 }
 
 mx_inline bool mx_pagemap_is_none(const mx_page_t* page) {

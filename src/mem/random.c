@@ -66,6 +66,6 @@ uint64_t mx_random64(void) {
   return sip_hash(mx_load_relaxed(&key0), mx_load_relaxed(&key1), n);
 }
 
-void mx_random_after_fork(void) {
+mx_cold void mx_random_after_fork(void) {
   if (mx_load_relaxed(&has_key) != 0) draw_key();
 }

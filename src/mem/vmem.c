@@ -6,6 +6,7 @@
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "bitmap.h"
 #include "random.h"
 
 mx_counters_t mx_process_counters;
@@ -29,97 +30,196 @@ static void* address_for(size_t size) {
   return (void*)(uintptr_t)(RANDOM_FROM + mx_random64() % RANDOM_ROOM / MX_MIB * MX_MIB);
 }
 
-// ---- the first reservation ---------------------------------------------------------------------
+// Differs from start to start as far as the system lets places in memory differ, without a call.
+static uint64_t place_seed(void) {
+  const int here = 0;
+  const uint64_t x = (uint64_t)(uintptr_t)&here ^ ((uint64_t)(uintptr_t)&address_for << 16);
+  return (x ^ x >> 29) * 0x9E3779B97F4A7C15u >> 12;
+}
 
-// At start one mapping holds the page map, metadata and the first arena: a program that uses
-// little makes four system calls for all of them. [next, writable) is writable, the rest is not.
+// Near addresses are handed out in units, so that no two arenas have one in common, whatever of
+// them is mapped. What else may lie there the OS knows: such a place is passed over.
+#define NEAR_UNIT ((size_t)64 * MX_MIB)
+#define NEAR_UNITS_MAX ((size_t)1 << (MX_64BIT ? 15 : 0))
+
+// Below them lies the page map, with room to grow.
+#define NEAR_TABLE_ROOM ((uintptr_t)MX_GIB)
+
 static struct {
-  mx_lock_t lock;
-  uint8_t* rest;      // not yet given out: uncommitted memory from here to `end`
-  uint8_t* end;
-  uint8_t* meta;      // committed memory from here to `meta_end`
-  uint8_t* meta_end;
-  uint8_t* writable;  // the end of what follows meta_end and is writable, too
-} first;
+  uintptr_t first;          // a multiple of units; 0: none can be chosen
+  size_t shift;             // from the start of a unit
+  size_t units_most;
+  mx_atomic(size_t) units;  // that may be handed out so far
+  mx_bits_t free[NEAR_UNITS_MAX / MX_WORD_BITS + 1];
+} near_zone;
 
-// What is writable from the start: metadata, and a first piece of the arena behind it.
-#define FIRST_META (4 * MX_MIB)
+static void open_near_units(size_t units) {
+  const size_t now = mx_load_relaxed(&near_zone.units);
+  if (units > now) mx_bits_set(near_zone.free, now, units - now);
+  mx_store_release(&near_zone.units, units);
+}
 
-void mx_vmem_reserve_first(size_t table, size_t arena) {
-  const size_t size = table + FIRST_META + arena + MX_SLICE_SIZE;
-  uint8_t* p = (uint8_t*)mx_os_map(address_for(size), size, false);
-  if (p == NULL) return;
-  // Large pages would make the few touched entries of the page map cost megabytes.
-  mx_os_advise_large(p, size, false);
-  const size_t writable = FIRST_META + mx_min(arena, MX_FIRST_WRITABLE);
-  if (!mx_os_commit(p + table, writable)) {
-    mx_os_unmap(p, size);
+void mx_vmem_open_near(unsigned bits, unsigned most) {
+  const uint64_t seed = place_seed(), half = (uint64_t)1 << (bits - 1);
+  const uint64_t offset = (seed >> 16) % (half / 2);
+  const uint64_t first = mx_align_down((uintptr_t)(half + NEAR_TABLE_ROOM + offset), NEAR_UNIT);
+  const uint64_t end = (MX_RANDOM_ADDRESS ? 2 * half : (uint64_t)1 << most);
+  near_zone.first = (uintptr_t)first;
+  near_zone.shift = (size_t)seed % NEAR_UNIT & ~(MX_SLICE_SIZE - 1);
+  near_zone.units_most = mx_min((size_t)((end - first) / NEAR_UNIT), NEAR_UNITS_MAX);
+  open_near_units(mx_min((size_t)((2 * half - first) / NEAR_UNIT), NEAR_UNITS_MAX));
+}
+
+// A range begins somewhere in its first unit.
+static size_t near_units(size_t size) { return mx_div_up(size, NEAR_UNIT) + 1; }
+
+static size_t find_near(size_t units, size_t from, size_t align) {
+  const size_t offset = near_zone.first / NEAR_UNIT, step = mx_max(align / NEAR_UNIT, 1);
+  const size_t bits = mx_load_acquire(&near_zone.units);
+  const size_t i = mx_bits_find_run(near_zone.free, NULL, bits, units, from, step, offset);
+  if (i != SIZE_MAX || from == 0) return i;
+  return mx_bits_find_run(near_zone.free, NULL, bits, units, 0, step, offset);
+}
+
+// Beyond the first units, for which the page map has to grow.
+static bool open_more(void) {
+  static mx_atomic(int) is_opened;
+  if (mx_load_relaxed(&near_zone.units) >= near_zone.units_most) return false;
+  if (mx_exchange_acq_rel(&is_opened, 1) == 0) open_near_units(near_zone.units_most);
+  return true;
+}
+
+static void* place_near(size_t size, size_t align) {
+  if (near_zone.first == 0 || size > SIZE_MAX / 2) return NULL;
+  const size_t units = near_units(size);
+  for (;;) {
+    const size_t all = mx_load_relaxed(&near_zone.units);
+    const size_t i = find_near(units, MX_RANDOM_ADDRESS ? mx_random64() % all : 0, align);
+    if (i == SIZE_MAX) {
+      if (!open_more()) return NULL;
+    } else if (mx_bits_try_claim(near_zone.free, i, units)) {
+      const size_t shift = (MX_RANDOM_ADDRESS ? mx_random64() % NEAR_UNIT : near_zone.shift);
+      return (void*)(near_zone.first + i * NEAR_UNIT + mx_align_down(shift, align));
+    }
+  }
+}
+
+// Blocks that have mappings of their own lie where a program's other mappings seldom do, one behind
+// the other with room to grow. A place that is taken when it is wanted is passed over.
+#define FAR_FIRST ((uint64_t)1 << 44)
+#define FAR_END ((uint64_t)3 << 44)
+
+static mx_atomic(uintptr_t) far_next;
+
+static void* place_far(size_t room, size_t align) {
+  const uint64_t spread = FAR_END - FAR_FIRST;
+  if (!MX_64BIT || near_zone.first == 0 || mx_facts.va_bits < 47) return NULL;
+  if (room > spread / 2 || align > spread / 2) return NULL;
+  if (MX_RANDOM_ADDRESS) {
+    const uint64_t at = FAR_FIRST + mx_random64() % (spread - room - align);
+    return (void*)mx_align_up((uintptr_t)at, align);
+  }
+  uintptr_t next = mx_load_relaxed(&far_next);
+  for (;;) {
+    const uint64_t from = (next != 0 ? next : FAR_FIRST + place_seed() % (spread / 2));
+    uintptr_t at = mx_align_up((uintptr_t)from, align);
+    // Round again: what was placed there may be gone.
+    if (FAR_END - at < room) at = mx_align_up((uintptr_t)FAR_FIRST, align);
+    if (mx_cas_weak_acq_rel(&far_next, &next, at + room)) return (void*)at;
+  }
+}
+
+void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align) {
+  align = mx_max(align, MX_SLICE_SIZE);
+  return zone == MX_ZONE_NEAR ? place_near(size, align) : place_far(size, align);
+}
+
+void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size) {
+  const uintptr_t at = (uintptr_t)p;
+  if (zone == MX_ZONE_FAR) {
+    uintptr_t next = mx_load_relaxed(&far_next);
+    const bool is_far = ((uint64_t)at >> 44 != 0);
+    while (is_far && at < next && !mx_cas_weak_acq_rel(&far_next, &next, at)) {}
     return;
   }
-  first.rest = p;
-  first.meta = p + table;
-  first.meta_end = first.meta + FIRST_META;
-  first.writable = first.meta + writable;
-  first.end = p + size;
+  if (at < near_zone.first) return;
+  const size_t i = (at - near_zone.first) / NEAR_UNIT, units = near_units(size);
+  if (i + units <= mx_load_relaxed(&near_zone.units)) mx_bits_set(near_zone.free, i, units);
 }
 
-static void* take_first(size_t size, size_t align, bool commit) {
-  uint8_t** from = (commit ? &first.meta : &first.rest);
-  mx_lock_acquire(&first.lock);
-  // The page map comes first, up to the metadata; what is asked for after it lies behind that.
-  if (!commit && *from != NULL && *from < first.meta_end && *from + size > first.meta) {
-    *from = first.meta_end;
+// ---- mapping -----------------------------------------------------------------------------------
+
+static mx_map_result_t map_exactly(void* p, size_t size, bool commit) {
+  mx_counter_add(&mx_process_counters.mmap_calls, 1);
+  void* const got = mx_os_map(p, size, commit);
+  if (got == NULL) return MX_MAP_REFUSED;
+  if (got != p) {
+    mx_os_unmap(got, size);
+    return MX_MAP_TAKEN;
   }
-  uint8_t* const end = (commit ? first.meta_end : first.end);
-  uint8_t* p = (*from == NULL ? NULL : (uint8_t*)mx_align_up((uintptr_t)*from, align));
-  if (p == NULL || p > end || (size_t)(end - p) < size) p = NULL;
-  else *from = p + size;
-  mx_lock_release(&first.lock);
-  return p;
+  mx_count_add(&mx_process_counters.reserved, (int64_t)size);
+  return MX_MAP_DONE;
 }
 
-size_t mx_vmem_writable_from(const void* p) {
-  const uint8_t* const at = (const uint8_t*)p;
-  return at >= first.meta_end && at < first.writable ? (size_t)(first.writable - at) : 0;
+mx_map_result_t mx_vmem_map_at(void* p, size_t size) { return map_exactly(p, size, true); }
+
+bool mx_vmem_reserve_at(void* p, size_t size) { return map_exactly(p, size, false) == MX_MAP_DONE; }
+
+#define PLACE_TRIES 8
+
+void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align, bool commit,
+                         bool* is_refused) {
+  *is_refused = false;
+  for (unsigned tries = 0; tries < PLACE_TRIES && !*is_refused; tries++) {
+    void* const p = mx_vmem_place(zone, room, align);
+    if (p == NULL) break;
+    const mx_map_result_t result = map_exactly(p, size, commit);
+    if (result == MX_MAP_DONE) return p;
+    *is_refused = (result == MX_MAP_REFUSED);
+    if (*is_refused) mx_vmem_placed_is_free(zone, p, room);
+  }
+  return NULL;
+}
+
+void* mx_vmem_map_table(unsigned bits, size_t size) {
+  const uint64_t offset = place_seed() % (NEAR_TABLE_ROOM / 2);
+  const uint64_t at = ((uint64_t)1 << (bits - 1)) + offset - offset % mx_facts.os_page;
+  return mx_vmem_reserve_at((void*)(uintptr_t)at, size) ? (void*)(uintptr_t)at : NULL;
+}
+
+// Cuts an aligned range out of a larger one. Without room to note the cuts nothing is lost but the
+// mapping that is given up whole.
+static uint8_t* cut_aligned(uint8_t* p, size_t size, size_t align) {
+  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, align);
+  const size_t before = (size_t)(start - p);
+  if (before > 0) mx_os_unmap(p, before);
+  if (before < align) mx_os_unmap(start + size, align - before);
+  return start;
 }
 
 void* mx_vmem_map(size_t size, size_t align, bool commit) {
-  mx_counters_t* c = &mx_process_counters;
-  void* early = take_first(size, align, commit);
-  if (early != NULL) {
-    mx_count_add(&c->reserved, (int64_t)size);
-    return early;
-  }
-  mx_counter_add(&c->mmap_calls, 1);
+  mx_counter_add(&mx_process_counters.mmap_calls, 1);
   uint8_t* p = (uint8_t*)mx_os_map(address_for(size), size, commit);
   if (p != NULL && !mx_is_aligned(p, align)) {
     // Once more with room to cut an aligned range out of.
     mx_os_unmap(p, size);
     if (MX_MAPS_WHOLE) p = (uint8_t*)mx_os_map_aligned(size, align, commit);
     else p = (size > SIZE_MAX - align ? NULL : (uint8_t*)mx_os_map(NULL, size + align, commit));
-    if (p != NULL && !MX_MAPS_WHOLE) {
-      uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, align);
-      if (start > p) mx_os_unmap(p, (size_t)(start - p));
-      mx_os_unmap(start + size, (size_t)(p + size + align - (start + size)));
-      p = start;
-    }
+    if (p != NULL && !MX_MAPS_WHOLE) p = cut_aligned(p, size, align);
   }
   if (p == NULL) {
     mx_warning("unable to map %zu bytes of memory (aligned to %zu)\n", size, align);
     return NULL;
   }
-  mx_count_add(&c->reserved, (int64_t)size);
+  mx_count_add(&mx_process_counters.reserved, (int64_t)size);
   return p;
 }
 
-void mx_vmem_unmap(void* p, size_t size, size_t committed) {
-  // What is mapped next may lie in the same place, and is not writable.
-  if ((uint8_t*)p < first.writable && first.meta_end < (uint8_t*)p + size) {
-    first.writable = first.meta_end;
-  }
-  mx_os_unmap(p, size);
-  mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
+bool mx_vmem_unmap(void* p, size_t size, size_t committed) {
+  const bool done = mx_os_unmap(p, size);
+  if (done) mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
   mx_count_add(&mx_process_counters.committed, -(int64_t)committed);
+  return done;
 }
 
 static size_t guard_size(void) { return MX_GUARD_METADATA ? mx_facts.os_page : 0; }
@@ -127,7 +227,12 @@ static size_t guard_size(void) { return MX_GUARD_METADATA ? mx_facts.os_page : 0
 void* mx_vmem_map_meta(size_t size) {
   const size_t guard = guard_size();
   uint8_t* const p = (uint8_t*)mx_vmem_map(size + 2 * guard, mx_facts.os_page, true);
-  if (p == NULL || guard == 0) return p;
+  if (p == NULL) return NULL;
+  // A large OS page would make the few records that are touched cost megabytes.
+  if (mx_facts.large_page != 0 && size >= mx_facts.large_page) {
+    mx_os_advise_large(p, size + 2 * guard, false);
+  }
+  if (guard == 0) return p;
   mx_os_guard(p, guard, true);
   mx_os_guard(p + guard + size, guard, true);
   return p + guard;
@@ -142,7 +247,7 @@ bool mx_vmem_commit(void* p, size_t size) {
   return mx_os_commit(p, size);
 }
 
-bool mx_vmem_purge(void* p, size_t size, bool* needs_commit) {
+bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit) {
   mx_counters_t* c = &mx_process_counters;
   *needs_commit = false;
   if (mx_option(purge_decommits) == 0) {
@@ -151,14 +256,21 @@ bool mx_vmem_purge(void* p, size_t size, bool* needs_commit) {
     return false;
   }
   mx_counter_add(&c->purge_calls, 1);
-  if (!mx_os_overcommits()) {
-    if (!mx_os_decommit(p, size)) return false;
-    *needs_commit = true;
-  } else if (!mx_os_purge(p, size)) {
-    return false;
+  // Locked memory (mlockall) cannot be purged, but unmapped.
+  if (!mx_os_overcommits() || !mx_os_purge(p, size)) {
+    *needs_commit = (is_reserved ? mx_os_decommit(p, size) : mx_vmem_unmap(p, size, 0));
+    if (!*needs_commit) return false;
   }
   mx_counter_add(&c->purged, (int64_t)size);
   return true;
+}
+
+bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn) {
+  const mx_move_t result = mx_os_move(from, to, size);
+  if (result == MX_MOVE_DONE) mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
+  // If nothing is mapped there any more, it can be had anew; if something is, it may be anybody's.
+  *is_torn = (result == MX_MOVE_TORN && map_exactly(to, size, true) != MX_MAP_DONE);
+  return result == MX_MOVE_DONE;
 }
 
 bool mx_vmem_discard(void* p, size_t size) {
@@ -207,12 +319,4 @@ void* mx_meta_alloc(size_t size) {
   return fresh;
 }
 
-void mx_meta_before_fork(void) {
-  mx_lock_acquire(&meta.lock);
-  mx_lock_acquire(&first.lock);
-}
-
-void mx_meta_after_fork(void) {
-  mx_lock_release(&first.lock);
-  mx_lock_release(&meta.lock);
-}
+bool mx_meta_visit_locks(mx_lock_visit_fn* visit) { return visit(&meta.lock); }

@@ -6,16 +6,12 @@
 
 #include "../base/counters.h"
 #include "../base/facts.h"
+#include "../base/lock.h"
 
 MX_BEGIN_DECLS
 // Counters of the whole process: OS memory is shared by all sub-processes.
 extern mx_counters_t mx_process_counters;
 
-// Reserves, in one call to the OS, what the next calls of map will ask for: a page map of `table`
-// bytes, metadata, an arena. Whatever does not fit is mapped on its own. Called once at start.
-void mx_vmem_reserve_first(size_t table, size_t arena);
-// How many bytes from p on are writable without a commit, since the first reservation.
-size_t mx_vmem_writable_from(const void* p);
 // A bound of what may be committed, set by the service floor.
 typedef struct mx_memory_limit_s {
   mx_atomic(size_t) bytes;           // 0: none
@@ -31,24 +27,60 @@ bool mx_memory_limit_room(size_t limit, size_t bytes);
 // to OS pages by the caller, who also counts what becomes committed: memory in use or dirty, not
 // address space that merely could be touched.
 void* mx_vmem_map(size_t size, size_t align, bool commit);
-void mx_vmem_unmap(void* p, size_t size, size_t committed);
+// False: the OS cannot cut a mapping there: the addresses stay mapped, their contents may be gone.
+bool mx_vmem_unmap(void* p, size_t size, size_t committed);
 // As map and unmap, for metadata: between guards in the builds that have them.
 void* mx_vmem_map_meta(size_t size);
 void mx_vmem_unmap_meta(void* p, size_t size);
+// Makes reserved addresses usable. What is usable already must not be among them: its users may
+// have given it another protection.
 bool mx_vmem_commit(void* p, size_t size);
 // Drops contents as the options say. True when the range now reads as zero (once committed again,
-// where *needs_commit says so); false when its contents are unknown.
-bool mx_vmem_purge(void* p, size_t size, bool* needs_commit);
+// where *needs_commit says so); false when its contents are unknown. Addresses that are not
+// reserved may be nobody's then.
+bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit);
+// Moves the contents of a range to another one, by page tables; nothing is mapped where it was.
+// False: nothing moved; *is_torn: and what was mapped at `to` is lost, and must not be used.
+bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn);
 // Drops the contents of a part that stays in use, whatever the options say; it reads as zero.
 bool mx_vmem_discard(void* p, size_t size);
+
+// ---- chosen addresses --------------------------------------------------------------------------
+// Arenas lie at near addresses (see pagemap.h), blocks in mappings of their own at far ones.
+typedef enum mx_zone_e { MX_ZONE_NEAR, MX_ZONE_FAR } mx_zone_t;
+
+// Where the OS lets us choose: near addresses lie in the upper half of what `bits` bits reach, and
+// beyond, up to what `most` bits do. Called once, before any of the following.
+void mx_vmem_open_near(unsigned bits, unsigned most);
+// Addresses for a mapping and its growth, as a hint: nothing is asked of the OS. Near ones are
+// placed once until they are free again. NULL where there are none to choose from.
+void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align);
+// What was placed there is gone, or was never mapped; the size is that of the placing.
+void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size);
+
+typedef enum mx_map_result_e {
+  MX_MAP_DONE,
+  MX_MAP_REFUSED,  // the OS gives no more memory
+  MX_MAP_TAKEN,    // something else lies there, or the OS does not give these addresses
+} mx_map_result_t;
+
+// Maps committed memory at exactly p.
+mx_map_result_t mx_vmem_map_at(void* p, size_t size);
+// Maps `size` bytes at a place that has `room` for their growth; NULL when the OS refuses, or there
+// is no place to choose (*is_refused tells).
+void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align, bool commit,
+                         bool* is_refused);
+// Reserves the addresses from exactly p on, readable.
+bool mx_vmem_reserve_at(void* p, size_t size);
+// The same for the page map of `bits` bits, with room behind it; NULL when it cannot be there.
+void* mx_vmem_map_table(unsigned bits, size_t size);
 
 // ---- metadata ----------------------------------------------------------------------------------
 // Zeroed memory for the library's own records, aligned to a cache line; never given back, so
 // records are recycled by their owners. NULL when the OS is out of memory.
 void* mx_meta_alloc(size_t size);
-// Around a fork, on both sides of it.
-void mx_meta_before_fork(void);
-void mx_meta_after_fork(void);
+// For fork.
+bool mx_meta_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 
 #endif

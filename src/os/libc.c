@@ -28,6 +28,8 @@
 #include <wasi/libc-environ.h>
 #endif
 #if MX_SYSTEM == MX_LINUX
+#include <sys/auxv.h>
+
 #include "linux.h"
 #endif
 
@@ -37,16 +39,38 @@ void mx_os_set_errno(int code) { errno = code; }
 
 // ---- the environment ---------------------------------------------------------------------------
 
+// Whether the process has rights that who started it has not (set-user-id, file capabilities, a
+// security module).
+static bool has_raised_rights(void) {
+#if MX_SYSTEM == MX_LINUX
+  const int saved = errno;
+  const bool is_raised = (getauxval(AT_SECURE) != 0);
+  errno = saved;
+  return is_raised;
+#elif MX_HAS_ISSETUGID
+  return issetugid() != 0;
+#elif MX_UNIX
+  return getuid() != geteuid() || getgid() != getegid();
+#else
+  return false;
+#endif
+}
+
 #if defined(__APPLE__)
-char** mx_os_environ(void) { return *_NSGetEnviron(); }
+static char** all_variables(void) { return *_NSGetEnviron(); }
 #elif defined(__wasi__)
-char** mx_os_environ(void) { return __wasilibc_get_environ(); }
+static char** all_variables(void) { return __wasilibc_get_environ(); }
 #else
 MX_BEGIN_DECLS
 extern char** environ;
 MX_END_DECLS
-char** mx_os_environ(void) { return environ; }
+static char** all_variables(void) { return environ; }
 #endif
+
+char** mx_os_environ(void) {
+  static char* none[] = {NULL};
+  return has_raised_rights() ? none : all_variables();
+}
 
 // ---- time and memory ---------------------------------------------------------------------------
 
@@ -125,11 +149,14 @@ bool mx_os_random(void* buf, size_t size) {
 #endif
 }
 
+// A write that a signal interrupted is made again, so many times.
+#define INTERRUPTED_MAX 1000
+
 void mx_os_write_stderr(const char* text, size_t length) {
   const int saved = errno;
-  while (length > 0) {
+  for (int interrupted = 0; length > 0;) {
     const ssize_t n = write(2, text, length);
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EINTR && interrupted++ < INTERRUPTED_MAX) continue;
     if (n <= 0) break;
     text += n;
     length -= (size_t)n;

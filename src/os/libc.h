@@ -25,6 +25,7 @@ MX_BEGIN_DECLS
 bool mx_windows_is_ending(void);
 MX_END_DECLS
 #define mx_libc_threads_are_gone() mx_windows_is_ending()
+#define mx_libc_is_alone() false
 
 // Nothing forks.
 #define mx_libc_on_fork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
@@ -60,6 +61,16 @@ mx_inline const wchar_t* mx_libc_wgetenv(const wchar_t* name) { return _wgetenv(
 #define mx_libc_on_fork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
 #else
 #define mx_libc_on_fork(before, parent, child) ((void)pthread_atfork((before), (parent), (child)))
+#endif
+
+// Whether the process surely has this thread alone: glibc says so since 2.32.
+#if defined(__GLIBC__) && !defined(MI_NO_LIBC)
+MX_BEGIN_DECLS
+extern char __libc_single_threaded __attribute__((weak));
+MX_END_DECLS
+#define mx_libc_is_alone() (&__libc_single_threaded != NULL && __libc_single_threaded != 0)
+#else
+#define mx_libc_is_alone() false
 #endif
 
 mx_inline char* mx_libc_realpath(const char* path, char* resolved) {

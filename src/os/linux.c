@@ -26,20 +26,21 @@
 #ifndef MADV_FREE
 #define MADV_FREE 8
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #define MADV_GUARD_REMOVE 103
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
 #endif
 #define MX_MPOL_PREFERRED 1
+
+// Addresses below 64 GiB are given to who asks. Those in their upper half are seldom asked for:
+// programs and their libraries lie elsewhere, run-times that want low addresses below 32 GiB.
+#define MX_LINUX_NEAR_BITS 36
+
+// System calls that a signal interrupted are made again, so many times.
+#define INTERRUPTED_MAX 1000
 
 #if defined(MI_OS_PAGE_SIZE)
 size_t mx_linux_page_size(void) { return MI_OS_PAGE_SIZE; }
@@ -54,19 +55,39 @@ void mx_os_init(void) {
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
+  mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, MX_LINUX_NEAR_BITS);
   mx_facts.purge_keeps_guards = true;
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
 }
 
+// What a process has of its memory counts only when it is touched, unless the system keeps account
+// of all that could be (overcommit_memory 2), or a limit counts it: RLIMIT_AS or RLIMIT_DATA.
+static bool has_limit(int resource) {
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64
+  return mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit) == 0 && limit[0] != UINT64_MAX;
+}
+
+static bool find_overcommits(void) {
+  char text[8];
+  const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+  if (n > 0 && text[0] == '2') return false;
+  return !has_limit(9 /* RLIMIT_AS */) && !has_limit(2 /* RLIMIT_DATA */);
+}
+
+static mx_atomic(int) overcommits;  // 0: not known, 1: yes, 2: no
+
 bool mx_os_overcommits(void) {
-  static mx_atomic(int) known;  // 1: yes, 2: no
-  if (mx_load_relaxed(&known) == 0) {
-    char text[8];
-    const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
-    mx_store_relaxed(&known, n > 0 && text[0] == '2' ? 2 : 1);
+  if (mx_load_relaxed(&overcommits) == 0) {
+    mx_store_relaxed(&overcommits, find_overcommits() ? 1 : 2);
   }
-  return mx_load_relaxed(&known) == 1;
+  return mx_load_relaxed(&overcommits) == 1;
+}
+
+// A limit may have been set since it was looked for.
+static bool refused(void) {
+  mx_store_relaxed(&overcommits, 0);
+  return false;
 }
 
 // ---- address space -----------------------------------------------------------------------------
@@ -90,7 +111,12 @@ static char mx_mappings;
 // A test build that pretends OS pages of this size: mappings begin at a multiple of it.
 void* mx_os_map(void* hint, size_t size, bool commit) {
   const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
+  if (hint != NULL) {
+    const long at = mx_syscall_mmap(hint, size, prot, flags);
+    if (at == (long)hint) return hint;
+    if (!mx_syscall_failed(at)) mx_syscall2(SYS_munmap, at, size);
+  }
   if (size > SIZE_MAX - MI_OS_PAGE_SIZE) return NULL;
   const long r = mx_syscall_mmap(hint, size + MI_OS_PAGE_SIZE, prot, flags);
   if (mx_syscall_failed(r)) return NULL;
@@ -101,11 +127,14 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   return (void*)start;
 }
 #else
+// What is asked for as memory is not mapped as MAP_NORESERVE: the kernel then refuses what exceeds
+// all memory and swap, which no program could ever write.
 void* mx_os_map(void* hint, size_t size, bool commit) {
   const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
-  const long r = mx_syscall_mmap(hint, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
+  const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
-  return mx_syscall_failed(r) ? NULL : (void*)r;
+  return mx_syscall_failed(r) && !refused() ? NULL : (void*)r;
 }
 #endif
 
@@ -118,18 +147,23 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   return (void*)r;
 }
 
-void mx_os_unmap(void* p, size_t size) {
+bool mx_os_unmap(void* p, size_t size) {
   mx_track_open(p, size);  // the addresses may be anybody's next
   mx_unmapping();
-  mx_syscall2(SYS_munmap, p, size);
+  if (mx_syscall2(SYS_munmap, p, size) == 0) return true;
+  mx_syscall3(SYS_madvise, p, size, MADV_DONTNEED);
+  return false;
 }
 
 // ---- contents ----------------------------------------------------------------------------------
 
+// A kernel that is short of resources for a moment answers EAGAIN, but some also where they are
+// exhausted for good (vm.max_map_count).
+#define ADVISE_TRIES 4
+
 static bool advise(void* p, size_t size, int advice) {
-  long r;
-  do r = mx_syscall3(SYS_madvise, p, size, advice);
-  while (r == -11);  // EAGAIN: the kernel was short of resources for a moment
+  long r = -11;
+  for (int i = 0; i < ADVISE_TRIES && r == -11; i++) r = mx_syscall3(SYS_madvise, p, size, advice);
   return r == 0;
 }
 
@@ -137,12 +171,12 @@ static bool set_access(void* p, size_t size, int prot) {
   return mx_syscall3(SYS_mprotect, p, size, prot) == 0;
 }
 
-bool mx_os_commit(void* p, size_t size) { return set_access(p, size, PROT_READ | PROT_WRITE); }
+bool mx_os_commit(void* p, size_t size) {
+  return set_access(p, size, PROT_READ | PROT_WRITE) || refused();
+}
 
 bool mx_os_decommit(void* p, size_t size) {
-  if (!advise(p, size, MADV_DONTNEED)) return false;
-  set_access(p, size, PROT_NONE);
-  return true;
+  return advise(p, size, MADV_DONTNEED) && set_access(p, size, PROT_NONE);
 }
 
 bool mx_os_purge(void* p, size_t size) { return advise(p, size, MADV_DONTNEED); }
@@ -154,38 +188,27 @@ bool mx_os_reset(void* p, size_t size) {
   return advise(p, size, MADV_DONTNEED);
 }
 
-bool mx_os_populate(void* p, size_t size) { return advise(p, size, MADV_POPULATE_WRITE); }
-
-// The user-mode emulation of qemu takes the source of a move for unmapped, which it is not: mincore
-// is refused there, and so would be the program's own use, or madvise ignored. It gets a fresh
-// mapping in the same place, and nothing is moved any more.
-static bool move_confuses(void* from, size_t size) {
-#if defined(__x86_64__)
-  (void)from;
-  (void)size;
-  return false;
-#else
-  static mx_atomic(int) known;  // 1: no
-  unsigned char present;
-  if (mx_load_relaxed(&known) == 1) return false;
-  if (mx_syscall3(SYS_mincore, from, 1, &present) == 0) {
-    mx_store_relaxed(&known, 1);
-    return false;
-  }
-  mx_syscall_mmap(from, size, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
-  return true;
-#endif
+// Whether a range lies in one mapping, asked of the kernel: it refuses a growth in place that no
+// address space has room for with EFAULT when it does not, and for want of room when it does.
+static bool is_one_mapping(void* p, size_t size) {
+  const size_t too_much = (size_t)1 << (MX_64BIT ? 46 : 30);
+  const long r = mx_syscall6(SYS_mremap, (long)p, (long)size, (long)too_much, 0, 0, 0);
+  return r == -12 || r == -11;  // ENOMEM, or EAGAIN beyond a limit of locked memory
 }
 
-bool mx_os_move(void* from, void* to, size_t size) {
-  static mx_atomic(bool) is_refused;
-  if (mx_load_relaxed(&is_refused)) return false;
-  const long flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+// Before Linux 6.17 a move to a fixed place unmaps what is there, and only then finds that what is
+// to be moved lies in two mappings. That is asked before; after any other failure nothing is moved
+// any more.
+mx_move_t mx_os_move(void* from, void* to, size_t size) {
+  static mx_atomic(bool) has_failed;
+  if (!MX_64BIT || mx_load_relaxed(&has_failed) || !is_one_mapping(from, size)) {
+    return MX_MOVE_REFUSED;
+  }
+  const long flags = MREMAP_MAYMOVE | MREMAP_FIXED;
   const long r = mx_syscall6(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
-  if (r != (long)to) return false;
-  if (move_confuses(from, size)) mx_store_relaxed(&is_refused, true);
-  return true;
+  if (r == (long)to) return MX_MOVE_DONE;
+  mx_store_relaxed(&has_failed, true);
+  return MX_MOVE_TORN;
 }
 
 bool mx_os_protect(void* p, size_t size, bool accessible) {
@@ -230,9 +253,9 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   const long fd = mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return -1;
   long total = 0;
-  while ((size_t)total + 1 < size) {
+  for (int interrupted = 0; (size_t)total + 1 < size;) {
     const long n = mx_syscall3(SYS_read, fd, buf + total, size - 1 - (size_t)total);
-    if (n == -4) continue;  // EINTR
+    if (n == -4 && interrupted++ < INTERRUPTED_MAX) continue;  // EINTR
     if (n <= 0) break;
     total += n;
   }
@@ -282,9 +305,9 @@ bool mx_os_random(void* buf, size_t size) {
 }
 
 void mx_os_write_stderr(const char* text, size_t length) {
-  while (length > 0) {
+  for (int interrupted = 0; length > 0;) {
     const long n = mx_syscall3(SYS_write, 2, text, length);
-    if (n == -4) continue;  // EINTR
+    if (n == -4 && interrupted++ < INTERRUPTED_MAX) continue;  // EINTR
     if (n <= 0) return;
     text += n;
     length -= (size_t)n;

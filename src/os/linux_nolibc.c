@@ -24,6 +24,8 @@
 #include "thread.h"
 
 #define SIGABRT_ 6
+#define AT_SECURE_ 23
+#define AUXV_ENTRIES 64
 #define VISITS_PER_LOOK 16
 
 extern const mx_libc_t mx_libc __attribute__((weak));
@@ -67,10 +69,22 @@ uint64_t mx_os_clock_msecs(void) {
 
 #define ENVIRON_SIZE ((size_t)2 * MX_MIB)  // no environment is larger
 
+// Whether the kernel started the process with more rights than who asked for it. Some of those may
+// not even read the file that says so.
+static bool has_raised_rights(void) {
+  unsigned long vector[2 * AUXV_ENTRIES];
+  const long length = mx_os_read_file("/proc/self/auxv", (char*)vector, sizeof(vector));
+  for (long i = 0; (i + 2) * (long)sizeof(vector[0]) <= length; i += 2) {
+    if (vector[i] == AT_SECURE_) return vector[i + 1] != 0;
+  }
+  return true;
+}
+
 // Only what begins like an option of this library.
 char** mx_os_environ(void) {
   static mx_environ_t kept;
   kept.count = 0;
+  if (has_raised_rights()) return kept.entries;
   char* const text = (char*)mx_os_map(NULL, ENVIRON_SIZE, true);
   if (text == NULL) return NULL;
   const long length = mx_os_read_file("/proc/self/environ", text, ENVIRON_SIZE);

@@ -11,14 +11,9 @@ void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 #endif
 
 #if MX_SYSTEM != MX_LINUX
-bool mx_os_populate(void* p, size_t size) {
-  (void)p, (void)size;
-  return false;
-}
-
-bool mx_os_move(void* from, void* to, size_t size) {
+mx_move_t mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
-  return false;
+  return MX_MOVE_REFUSED;
 }
 
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }

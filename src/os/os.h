@@ -18,9 +18,10 @@ MX_BEGIN_DECLS
 void mx_os_init(void);
 
 // ---- address space -----------------------------------------------------------------------------
-// Maps fresh zeroed memory near `hint` (NULL: anywhere). Committed memory is readable and
-// writable; uncommitted memory costs nothing but addresses and reads as zero where the OS can do
-// that. NULL when the OS refuses.
+// Maps fresh zeroed memory: at `hint`, when nothing is mapped there and the OS gives such
+// addresses, else (or NULL) anywhere. Never in the place of another mapping. Committed memory is
+// readable and writable; uncommitted memory costs nothing but addresses, and reads as zero where
+// the OS can do that. NULL when the OS refuses.
 void* mx_os_map(void* hint, size_t size, bool commit);
 // Like map with commit, of large (2 MiB) or huge (1 GiB) OS pages on a NUMA node (-1: any).
 // `size` and the result are multiples of page_size. NULL when there are none.
@@ -28,8 +29,8 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node);
 // Like map, at a multiple of `align`. Only where mappings cannot be cut (MX_MAPS_WHOLE).
 void* mx_os_map_aligned(size_t size, size_t align, bool commit);
 // Gives address space back. Any part of one or more mappings; where they cannot be cut, addresses
-// may stay reserved.
-void mx_os_unmap(void* p, size_t size);
+// may stay reserved. False: the OS cannot cut a mapping there; the contents may be gone.
+bool mx_os_unmap(void* p, size_t size);
 // Has the uncommitted parts of a range read as zero also where mapping it does not promise that.
 // For ranges that stay.
 void mx_os_reads_as_zero(void* p, size_t size);
@@ -43,11 +44,14 @@ bool mx_os_decommit(void* p, size_t size);
 bool mx_os_purge(void* p, size_t size);
 // Lets the OS drop the contents when it needs memory; the range stays usable, contents unknown.
 bool mx_os_reset(void* p, size_t size);
-// Makes memory present with one call instead of a fault per page. A hint: false is harmless.
-bool mx_os_populate(void* p, size_t size);
-// Moves the contents of `size` bytes from one usable range to another, page tables only. The
-// source then reads as zero and stays usable. False: nothing moved.
-bool mx_os_move(void* from, void* to, size_t size);
+// Moves the contents of whole OS pages to another range, page tables only. Both ranges are in use,
+// and what `to` holds is of no worth. Afterwards nothing is mapped at `from`.
+typedef enum mx_move_e {
+  MX_MOVE_DONE,
+  MX_MOVE_REFUSED,  // nothing was changed
+  MX_MOVE_TORN,     // nothing was moved, but there may be no mapping at `to` any more
+} mx_move_t;
+mx_move_t mx_os_move(void* from, void* to, size_t size);
 // Puts guards over a range, so that any access faults, and takes them away; contents are lost. May
 // refuse when there are too many.
 bool mx_os_guard(void* p, size_t size, bool install);
@@ -66,8 +70,8 @@ typedef struct mx_process_info_s {
 } mx_process_info_t;
 
 void mx_os_process_info(mx_process_info_t* info);
-// Whether writable memory costs nothing until it is touched. Asked for when memory is first
-// given back, not at start.
+// Whether writable memory costs nothing until it is touched: the OS charges for no more, and no
+// limit of the process counts it. Asked for when memory is given back, not at start.
 bool mx_os_overcommits(void);
 // A monotonic clock in milliseconds; cheap, may be coarse.
 uint64_t mx_os_clock_msecs(void);
@@ -75,7 +79,8 @@ unsigned mx_os_numa_count(void);
 unsigned mx_os_numa_node(void);  // of the calling thread's processor
 // Unpredictable bytes; false when the OS has none to give yet.
 bool mx_os_random(void* buf, size_t size);
-// The environment as an array of "NAME=value" that ends in NULL; NULL when there is none.
+// The environment as an array of "NAME=value" that ends in NULL; NULL when there is none yet. Empty
+// for a process with more rights than who started it, who must not give it orders.
 char** mx_os_environ(void);
 // Reads a small file into buf and ends it with 0: the bytes read, or -1.
 long mx_os_read_file(const char* path, char* buf, size_t size);

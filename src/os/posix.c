@@ -18,6 +18,11 @@
 #include <unistd.h>
 #if defined(__APPLE__)
 #include <mach/vm_statistics.h>
+#elif defined(__FreeBSD__)
+#include <sys/types.h>
+#include <sys/umtx.h>
+#elif defined(__OpenBSD__)
+#include <sys/futex.h>
 #endif
 
 #include "../base/options.h"
@@ -25,6 +30,8 @@
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
+// System calls that a signal interrupted are made again, so many times.
+#define INTERRUPTED_MAX 1000
 #if !defined(MAP_ANONYMOUS) && defined(MAP_ANON)
 #define MAP_ANONYMOUS MAP_ANON
 #endif
@@ -33,7 +40,7 @@ void mx_os_init(void) {
   const long page = sysconf(_SC_PAGESIZE);
   mx_facts.os_page = (page > 0 ? (size_t)page : 4096);
   mx_facts.large_page = 0;
-  mx_facts.va_bits = MX_UNIX_VA_BITS;
+  mx_facts.va_bits = mx_facts.near_bits = MX_UNIX_VA_BITS;
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
 }
@@ -60,13 +67,15 @@ static bool set_access(void* p, size_t size, int prot) {
 }
 
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  return map_at(hint, size, commit ? PROT_READ | PROT_WRITE : PROT_READ, MAP_NORESERVE);
+  return map_at(hint, size, commit ? PROT_READ | PROT_WRITE : PROT_READ,
+                commit ? 0 : MAP_NORESERVE);
 }
 
-void mx_os_unmap(void* p, size_t size) {
+bool mx_os_unmap(void* p, size_t size) {
   const int saved = errno;
-  munmap(p, size);
+  const bool done = (munmap(p, size) == 0);
   errno = saved;
+  return done;
 }
 
 // ---- contents ----------------------------------------------------------------------------------
@@ -110,9 +119,9 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
     total = 0;
-    while ((size_t)total + 1 < size) {
+    for (int interrupted = 0; (size_t)total + 1 < size;) {
       const ssize_t n = read(file, buf + total, size - 1 - (size_t)total);
-      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EINTR && interrupted++ < INTERRUPTED_MAX) continue;
       if (n <= 0) break;
       total += (long)n;
     }
@@ -135,8 +144,66 @@ bool mx_os_barrier_all(void) {
 #endif
 }
 
-// Waiting is rare: all words share one condition. A child of a fork gets it anew, since a thread
-// that it does not have may have held the lock.
+// ---- waiting -----------------------------------------------------------------------------------
+
+#if MX_WAITS_ON_ADDRESS
+static struct timespec to_timespec(uint64_t msecs) {
+  struct timespec t;
+  t.tv_sec = (time_t)(msecs / 1000);
+  t.tv_nsec = (long)(msecs % 1000) * 1000000;
+  return t;
+}
+#endif
+
+#if defined(__APPLE__)
+// What os_unfair_lock and the C++ library's atomics are made of; there since macOS 10.12.
+MX_BEGIN_DECLS
+int __ulock_wait(uint32_t operation, void* word, uint64_t value, uint32_t usecs);
+int __ulock_wake(uint32_t operation, void* word, uint64_t unused);
+MX_END_DECLS
+#define COMPARE_AND_WAIT 1
+#define NO_ERRNO 0x01000000
+
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
+  const struct timespec most = to_timespec(mx_min(msecs, UINT32_MAX / 1000));
+  const uint32_t usecs = (uint32_t)(most.tv_sec * 1000000 + most.tv_nsec / 1000);
+  __ulock_wait(COMPARE_AND_WAIT | NO_ERRNO, (void*)word, value, usecs);
+}
+
+void mx_os_wake(mx_atomic(uint32_t)* word) {
+  __ulock_wake(COMPARE_AND_WAIT | NO_ERRNO, (void*)word, 0);
+}
+#elif defined(__FreeBSD__)
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
+  struct timespec most = to_timespec(msecs);
+  const int saved = errno;
+  _umtx_op((void*)word, UMTX_OP_WAIT_UINT_PRIVATE, value,
+           msecs == 0 ? NULL : (void*)sizeof(most), msecs == 0 ? NULL : &most);
+  errno = saved;
+}
+
+void mx_os_wake(mx_atomic(uint32_t)* word) {
+  const int saved = errno;
+  _umtx_op((void*)word, UMTX_OP_WAKE_PRIVATE, 1, NULL, NULL);
+  errno = saved;
+}
+#elif defined(__OpenBSD__)
+void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
+  const struct timespec most = to_timespec(msecs);
+  const int saved = errno;
+  futex((volatile uint32_t*)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (int)value,
+        msecs == 0 ? NULL : &most, NULL);
+  errno = saved;
+}
+
+void mx_os_wake(mx_atomic(uint32_t)* word) {
+  const int saved = errno;
+  futex((volatile uint32_t*)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL);
+  errno = saved;
+}
+#else
+// Only the background thread waits here (see lock.c): all words share one condition. A child of a
+// fork gets it anew, since a thread that it does not have may have held the lock.
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wait_condition = PTHREAD_COND_INITIALIZER;
 static pthread_once_t wait_once = PTHREAD_ONCE_INIT;
@@ -172,5 +239,6 @@ void mx_os_wake(mx_atomic(uint32_t)* word) {
   pthread_cond_broadcast(&wait_condition);
   pthread_mutex_unlock(&wait_lock);
 }
+#endif
 
 #endif

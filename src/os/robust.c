@@ -69,7 +69,6 @@ static mx_atomic(mx_bury_fn*) bury;
 static mx_atomic(long) process;
 
 static mx_thread_local entry_t* own;
-mx_thread_local uint32_t mx_call_depth;
 mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 // Where this thread's next look begins.
 static mx_thread_local chunk_t* look_chunk;

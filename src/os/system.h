@@ -40,6 +40,23 @@
 #define MX_TELLS_RESIDENT 1
 #endif
 
+// Whether the C library says whether the process has more rights than who started it.
+#if defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__) || \
+    defined(__DragonFly__) || defined(__sun)
+#define MX_HAS_ISSETUGID 1
+#else
+#define MX_HAS_ISSETUGID 0
+#endif
+
+// Whether a thread can sleep until a word changes: mx_os_wait takes any word, and no lock.
+#if MX_SYSTEM == MX_LINUX || MX_SYSTEM == MX_WINDOWS || \
+    (MX_SYSTEM == MX_POSIX && \
+     (defined(__APPLE__) || defined(__FreeBSD__) || defined(__OpenBSD__)))
+#define MX_WAITS_ON_ADDRESS 1
+#else
+#define MX_WAITS_ON_ADDRESS 0
+#endif
+
 // Bits of an address in a program on Linux or another Unix. x86-64 gives more to who asks with a
 // hint, which we never do; arm64 has 48 or (small kernels) 39, which a larger map covers as well.
 #if !MX_64BIT

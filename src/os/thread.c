@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Owns what the thread's identity is made of where no register has it: see thread.h.
+// Owns what the thread's identity is made of where no register has it, and how deep a thread is in
+// calls: see thread.h.
 #include "thread.h"
+
+mx_thread_local uint32_t mx_call_depth_var;
+mx_atomic(uint32_t) mx_call_late;  // the child of a fork has something to set right
+static void (*late_run)(void);
+
+void mx_call_then(void (*run)(void)) {
+  late_run = run;
+  mx_store_relaxed(&mx_call_late, (uint32_t)1);
+  mx_fence_compiler();
+  if (mx_call_depth == 0) mx_call_run_late();
+}
+
+void mx_call_run_late(void) {
+  if (mx_exchange_relaxed(&mx_call_late, (uint32_t)0) != 0) late_run();
+}
 
 #if defined(MI_NO_LIBC)
 mx_thread_local uintptr_t mx_thread_number = MX_THREAD_UNNUMBERED;

@@ -92,28 +92,45 @@ mx_inline bool mx_thread_is(uintptr_t id) {
 #endif
 }
 
-// Around each call that changes the calling thread's heaps. Without a libc a thread's heap is taken
-// over by others whichever way the thread ended: one that ended between these two may have left its
-// lists half changed, and is left alone. `mx_call_word` is that thread's word for those others; its
-// order is the program's, since it is read when the writer is dead.
-#if defined(MI_NO_LIBC)
+// Around each call that changes heaps, pages or slices. While a thread is inside of one,
+//
+//   a fork in a signal's handler leaves what it interrupted alone in the child: what the threads
+//   that are not there left behind is set right when the call is over (`mx_call_late`);
+//   without a libc, where a thread's heap is taken over by others whichever way the thread ended,
+//   one that ended inside may have left its lists half changed, and is left alone. `mx_call_word`
+//   is that thread's word for those others; its order is the program's, since it is read when the
+//   writer is dead.
+//
+// The fences keep the compiler from moving what is done inside to the outside.
 MX_BEGIN_DECLS
-extern mx_thread_local uint32_t mx_call_depth;
+extern mx_hidden mx_thread_local uint32_t mx_call_depth_var;
+#define mx_call_depth mx_tls(mx_call_depth_var)
+extern mx_hidden mx_atomic(uint32_t) mx_call_late;
+#if defined(MI_NO_LIBC)
 extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
+#define mx_call_tell(depth) \
+  (mx_call_word != NULL ? mx_store_relaxed(mx_call_word, (depth)) : (void)0)
+#else
+#define mx_call_tell(depth) ((void)0)
+#endif
+// In the child of a fork: has `run` called when this thread's call is over; now if it is in none.
+void mx_call_then(void (*run)(void));
+void mx_call_run_late(void);
 MX_END_DECLS
+
 mx_inline void mx_call_enter(void) {
-  mx_call_depth++;
-  if (mx_call_word != NULL) mx_store_relaxed(mx_call_word, mx_call_depth);
+  const uint32_t depth = ++mx_call_depth;
+  mx_call_tell(depth);
   mx_fence_compiler();
+  (void)depth;
 }
+
 mx_inline void mx_call_leave(void) {
   mx_fence_compiler();
-  mx_call_depth--;
-  if (mx_call_word != NULL) mx_store_relaxed(mx_call_word, mx_call_depth);
+  const uint32_t depth = --mx_call_depth;
+  mx_call_tell(depth);
+  mx_fence_compiler();
+  if (mx_unlikely(depth == 0 && mx_load_relaxed(&mx_call_late) != 0)) mx_call_run_late();
 }
-#else
-mx_inline void mx_call_enter(void) {}
-mx_inline void mx_call_leave(void) {}
-#endif
 
 #endif

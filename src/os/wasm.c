@@ -23,7 +23,7 @@
 void mx_os_init(void) {
   mx_facts.os_page = WASM_PAGE;
   mx_facts.large_page = 0;
-  mx_facts.va_bits = (MX_64BIT ? 34 : 32);  // engines grant no more
+  mx_facts.va_bits = mx_facts.near_bits = (MX_64BIT ? 34 : 32);  // engines grant no more
   mx_facts.cpus = 1;
   mx_facts.numa_nodes = 1;
 }
@@ -113,10 +113,11 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   return mx_os_map_aligned(size, WASM_PAGE, commit);
 }
 
-void mx_os_unmap(void* p, size_t size) {
+bool mx_os_unmap(void* p, size_t size) {
   mx_lock_acquire(&lock);
   add_range((uintptr_t)p, (uintptr_t)p + mx_align_up(size, WASM_PAGE));
   mx_lock_release(&lock);
+  return true;
 }
 
 // ---- contents ----------------------------------------------------------------------------------

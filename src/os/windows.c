@@ -43,9 +43,11 @@ void mx_os_init(void) {
   mx_facts.os_page = info.dwPageSize;
   mx_facts.large_page = GetLargePageMinimum();
   mx_facts.va_bits = mx_bit_high((size_t)(uintptr_t)info.lpMaximumApplicationAddress) + 1;
+  mx_facts.near_bits = mx_facts.va_bits;
   mx_facts.cpus = info.dwNumberOfProcessors;
   mx_facts.numa_nodes = 1;
   granularity = info.dwAllocationGranularity;
+  mx_windows_find_waits();
   late.alloc2 = (mx_virtual_alloc2_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "VirtualAlloc2");
   late.processor_number = (mx_processor_number_fn*)(uintptr_t)mx_windows_find(
       L"kernel32", "GetCurrentProcessorNumberEx");
@@ -166,10 +168,10 @@ static uint8_t* end_of_mapping(void* p) {
 }
 
 // Reservations of gigabytes are walked only when their very start is unmapped, which is rare.
-void mx_os_unmap(void* p, size_t size) {
+bool mx_os_unmap(void* p, size_t size) {
   uint8_t* const end = end_of_mapping(p);
-  if (end != NULL && (size_t)(end - (uint8_t*)p) <= size) VirtualFree(p, 0, MEM_RELEASE);
-  else VirtualFree(p, size, MEM_DECOMMIT);
+  const bool is_whole = (end != NULL && (size_t)(end - (uint8_t*)p) <= size);
+  return VirtualFree(p, is_whole ? 0 : size, is_whole ? MEM_RELEASE : MEM_DECOMMIT) != 0;
 }
 
 // ---- contents ----------------------------------------------------------------------------------

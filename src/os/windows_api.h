@@ -29,6 +29,8 @@ BOOLEAN NTAPI SystemFunction036(void* buf, ULONG size);
 
 // Takes the handler of faults away.
 void mx_windows_forget_faults(void);
+// Finds the functions by which threads wait, at the start.
+void mx_windows_find_waits(void);
 // A function of a module that is loaded, or NULL.
 void* mx_windows_find(const wchar_t* module, const char* name);
 MX_END_DECLS

@@ -83,13 +83,17 @@ bool mx_os_barrier_all(void) {
 typedef BOOL(WINAPI wait_fn)(volatile void* address, void* compare, SIZE_T size, DWORD msecs);
 typedef void(WINAPI wake_fn)(void* address);
 
-// Since Windows 8; before that the time is slept away in pieces.
-static wait_fn* find_wait(void) {
-  return (wait_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "WaitOnAddress");
+// Since Windows 8; before that the time is slept away in pieces. Found at the start: to look for
+// them takes the loader's lock, which who holds one of ours may be waiting for.
+static wait_fn* wait;
+static wake_fn* wake;
+
+void mx_windows_find_waits(void) {
+  wait = (wait_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "WaitOnAddress");
+  wake = (wake_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "WakeByAddressSingle");
 }
 
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
-  wait_fn* const wait = find_wait();
   const DWORD limit = (msecs == 0 || msecs >= INFINITE ? INFINITE : (DWORD)msecs);
   if (wait != NULL) {
     wait(word, &value, sizeof(value), limit);
@@ -99,7 +103,6 @@ void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
 }
 
 void mx_os_wake(mx_atomic(uint32_t)* word) {
-  wake_fn* const wake = (wake_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "WakeByAddressSingle");
   if (wake != NULL) wake(word);
 }
 

@@ -1,79 +1,228 @@
 // SPDX-License-Identifier: MIT
-// Owns the operators new and delete of all programs on ELF systems. A library that is C defines
-// them by their mangled names (Itanium C++ ABI); one that is compiled as C++ as what they are.
+// Owns the operators new and delete of all programs on ELF systems, by their mangled names (Itanium
+// C++ ABI).
+//
+// A program may replace some of them and leave the others as they are. The standard says what these
+// do then: they end in the throwing operators of one object, with an alignment or without. So they
+// call them by name; and these four call malloc and free by name where those are the program's own.
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
 #include "override.h"
 
-#if MX_OVERRIDE_ELF && defined(__cplusplus)
+#if MX_OVERRIDE_ELF
 
-#include "../../include/mimalloc-new-delete.h"
-
-#elif MX_OVERRIDE_ELF
+#if !defined(__wasm__)
+#include <dlfcn.h>
+#pragma weak dlsym
+#endif
 
 #include "../api/sized.h"
+#include "../service/walk.h"
 
 // A size is an unsigned long in the mangled names, or an unsigned int where that is what it is.
+// `kind` is w for new, a for new[], l for delete, a for delete[].
 #if UINTPTR_MAX > 0xFFFFFFFFu || defined(__EMSCRIPTEN__)
 #define NEW(kind, rest) _Zn##kind##m##rest
-#define DELETE(kind, rest) _Zd##kind##Pvm##rest
+#define SIZED(kind, rest) _Zd##kind##Pvm##rest
 #else
 #define NEW(kind, rest) _Zn##kind##j##rest
-#define DELETE(kind, rest) _Zd##kind##Pvj##rest
+#define SIZED(kind, rest) _Zd##kind##Pvj##rest
 #endif
+#define DELETE(kind, rest) _Zd##kind##Pv##rest
+
+// ---- names -------------------------------------------------------------------------------------
+
+#define DECLARE_NEW(kind, own)                                                                 \
+  MX_EXPORT void* NEW(kind, )(size_t size);                                                    \
+  MX_EXPORT void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag);                     \
+  MX_EXPORT void* NEW(kind, St11align_val_t)(size_t size, size_t align);                       \
+  MX_EXPORT void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align,          \
+                                                           const void* tag);                   \
+  MX_OWN_NAME(own, void*, NEW(kind, ), (size_t size))                                          \
+  MX_OWN_NAME(own##_aligned, void*, NEW(kind, St11align_val_t), (size_t size, size_t align))
+
+DECLARE_NEW(w, mx_own_new)
+DECLARE_NEW(a, mx_own_new_many)
+
+#define DECLARE_DELETE(kind, own)                                                              \
+  MX_EXPORT void DELETE(kind, )(void* p);                                                      \
+  MX_EXPORT void DELETE(kind, RKSt9nothrow_t)(void* p, const void* tag);                       \
+  MX_EXPORT void DELETE(kind, St11align_val_t)(void* p, size_t align);                         \
+  MX_EXPORT void DELETE(kind, St11align_val_tRKSt9nothrow_t)(void* p, size_t align,            \
+                                                             const void* tag);                 \
+  MX_EXPORT void SIZED(kind, )(void* p, size_t size);                                          \
+  MX_EXPORT void SIZED(kind, St11align_val_t)(void* p, size_t size, size_t align);             \
+  MX_OWN_NAME(own, void, DELETE(kind, ), (void* p))                                            \
+  MX_OWN_NAME(own##_aligned, void, DELETE(kind, St11align_val_t), (void* p, size_t align))
+
+DECLARE_DELETE(l, mx_own_delete)
+DECLARE_DELETE(a, mx_own_delete_many)
+
+// The operators that others end in, as the program has them.
+static MX_BOUND struct {
+  void* (*one)(size_t size);
+  void* (*one_aligned)(size_t size, size_t align);
+  void* (*many)(size_t size);
+  void* (*many_aligned)(size_t size, size_t align);
+} bound_new = {NEW(w, ), NEW(w, St11align_val_t), NEW(a, ), NEW(a, St11align_val_t)};
+
+static MX_BOUND struct {
+  void (*one)(void* p);
+  void (*one_aligned)(void* p, size_t align);
+  void (*many)(void* p);
+  void (*many_aligned)(void* p, size_t align);
+} bound_delete = {DELETE(l, ), DELETE(l, St11align_val_t), DELETE(a, ),
+                  DELETE(a, St11align_val_t)};
 
 // ---- new ---------------------------------------------------------------------------------------
 
-// `kind` is w for new, a for new[].
-#define DEFINE_NEW(kind)                                                                        \
-  MX_EXPORT void* NEW(kind, )(size_t size);                                                     \
-  MX_EXPORT void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag);                      \
-  MX_EXPORT void* NEW(kind, St11align_val_t)(size_t size, size_t align);                        \
-  MX_EXPORT void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align,           \
-                                                           const void* tag);                    \
-  void* NEW(kind, )(size_t size) { return mx_new(size); }                                       \
-  void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag) {                               \
-    (void)tag;                                                                                  \
-    return mx_new_nothrow(size);                                                                \
-  }                                                                                             \
-  void* NEW(kind, St11align_val_t)(size_t size, size_t align) {                                 \
-    return mi_new_aligned(size, align);                                                         \
-  }                                                                                             \
-  void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {  \
-    (void)tag;                                                                                  \
-    return mi_new_aligned_nothrow(size, align);                                                 \
+// As the C++ library does it. An `align` of 0 stands for malloc.
+static mx_noinline void* new_by_name(size_t size, size_t align, bool throws) {
+  size = mx_max(size, 1);
+  void* p;
+  do {
+    p = (align == 0 ? mx_bound.allocate(size)
+                    : mx_bound.allocate_aligned(align, mx_align_up(size, align)));
+  } while (mx_unlikely(p == NULL) && mx_new_again(throws));
+  return p;
+}
+
+// A program with a malloc of its own always comes here: no page of ours ever serves it.
+static mx_noinline void* new_slow(size_t size) {
+  return mx_owns_malloc() ? mx_new_slow(size) : new_by_name(size, 0, true);
+}
+
+void* NEW(w, )(size_t size) {
+  void* const p = mx_alloc_quick(size);
+  return mx_likely(p != NULL) ? p : new_slow(size);
+}
+
+void* NEW(w, St11align_val_t)(size_t size, size_t align) {
+  return mx_owns_malloc() ? mi_new_aligned(size, align) : new_by_name(size, align, true);
+}
+
+void* NEW(a, )(size_t size) { return bound_new.one(size); }
+
+void* NEW(a, St11align_val_t)(size_t size, size_t align) {
+  return bound_new.one_aligned(size, align);
+}
+
+static mx_noinline void* new_slow_nothrow(size_t size) {
+  return mx_owns_malloc() ? mx_new_slow_nothrow(size) : new_by_name(size, 0, false);
+}
+
+// The forms that do not throw must catch what the program's own operator throws, which C cannot:
+// the C++ library's, next in the order of loading, do. Without them NULL.
+static mx_noinline void* find_next(const char* name) {
+  void* found = NULL;
+#if defined(RTLD_NEXT)
+  const int saved = errno;
+  if (dlsym != NULL) found = dlsym(RTLD_NEXT, name);
+  errno = saved;
+#else
+  (void)name;
+#endif
+  return found;
+}
+
+static mx_noinline void* new_next(const char* name, size_t size, const void* tag) {
+  void* (*next)(size_t, const void*);
+  void* const found = find_next(name);
+  memcpy(&next, &found, sizeof(next));
+  return found != NULL ? next(size, tag) : NULL;
+}
+
+static mx_noinline void* new_next_aligned(const char* name, size_t size, size_t align,
+                                          const void* tag) {
+  void* (*next)(size_t, size_t, const void*);
+  void* const found = find_next(name);
+  memcpy(&next, &found, sizeof(next));
+  return found != NULL ? next(size, align, tag) : NULL;
+}
+
+#define DEFINE_NOTHROW(kind, is_own)                                                           \
+  void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag) {                              \
+    if (mx_unlikely(!(is_own))) {                                                              \
+      return new_next(MX_NAME_OF(NEW(kind, RKSt9nothrow_t)), size, tag);                       \
+    }                                                                                          \
+    void* const p = mx_alloc_quick(size);                                                      \
+    return mx_likely(p != NULL) ? p : new_slow_nothrow(size);                                  \
+  }
+#define DEFINE_NOTHROW_ALIGNED(kind, is_own)                                                   \
+  void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) { \
+    if (mx_unlikely(!(is_own))) {                                                              \
+      return new_next_aligned(MX_NAME_OF(NEW(kind, St11align_val_tRKSt9nothrow_t)), size,      \
+                              align, tag);                                                     \
+    }                                                                                          \
+    return mx_owns_malloc() ? mi_new_aligned_nothrow(size, align)                              \
+                            : new_by_name(size, align, false);                                 \
   }
 
-DEFINE_NEW(w)
-DEFINE_NEW(a)
+#define ONE_IS_OWN MX_IS_OWN(bound_new.one, mx_own_new)
+#define ONE_ALIGNED_IS_OWN MX_IS_OWN(bound_new.one_aligned, mx_own_new_aligned)
+
+DEFINE_NOTHROW(w, ONE_IS_OWN)
+DEFINE_NOTHROW(a, ONE_IS_OWN && MX_IS_OWN(bound_new.many, mx_own_new_many))
+DEFINE_NOTHROW_ALIGNED(w, ONE_ALIGNED_IS_OWN)
+DEFINE_NOTHROW_ALIGNED(
+    a, ONE_ALIGNED_IS_OWN && MX_IS_OWN(bound_new.many_aligned, mx_own_new_many_aligned))
 
 // ---- delete ------------------------------------------------------------------------------------
 
-// `kind` is l for delete, a for delete[].
-#define DEFINE_DELETE(kind, name)                                                               \
-  MX_EXPORT void _Zd##kind##Pv(void* p);                                                        \
-  MX_EXPORT void _Zd##kind##PvRKSt9nothrow_t(void* p, const void* tag);                         \
-  MX_EXPORT void _Zd##kind##PvSt11align_val_t(void* p, size_t align);                           \
-  MX_EXPORT void _Zd##kind##PvSt11align_val_tRKSt9nothrow_t(void* p, size_t align,              \
-                                                            const void* tag);                   \
-  MX_EXPORT void DELETE(kind, )(void* p, size_t size);                                          \
-  MX_EXPORT void DELETE(kind, St11align_val_t)(void* p, size_t size, size_t align);             \
-  void _Zd##kind##Pv(void* p) { mx_free(p); }                                                   \
-  void _Zd##kind##PvRKSt9nothrow_t(void* p, const void* tag) {                                  \
-    (void)tag;                                                                                  \
-    mx_free(p);                                                                                 \
-  }                                                                                             \
-  void _Zd##kind##PvSt11align_val_t(void* p, size_t align) {                                    \
-    mx_free_checked(name, p, MX_ANY_SIZE, align);                                               \
-  }                                                                                             \
-  void _Zd##kind##PvSt11align_val_tRKSt9nothrow_t(void* p, size_t align, const void* tag) {     \
-    (void)tag;                                                                                  \
-    mx_free_checked(name, p, MX_ANY_SIZE, align);                                               \
-  }                                                                                             \
-  void DELETE(kind, )(void* p, size_t size) { mx_free_checked(name, p, size, MX_ANY_ALIGN); }   \
-  void DELETE(kind, St11align_val_t)(void* p, size_t size, size_t align) {                      \
-    mx_free_checked(name, p, size, align);                                                      \
+// What no page of ours holds came from the program's malloc, when it has one.
+static mx_noinline void delete_slow(void* p) {
+  if (mx_unlikely(!mx_owns_free()) && p != NULL && mx_walk_page_of(p) == NULL) {
+    mx_bound.release(p);
+  } else {
+    mx_free_slow(p);
+  }
+}
+
+// The names are those for reports.
+mx_inline void end(const char* name, void* p, size_t size, size_t align) {
+  if (MX_CHECK_SIZED && mx_owns_free()) mx_free_checked(name, p, size, align);
+  else mx_free_or(p, delete_slow);
+}
+
+void DELETE(l, )(void* p) { mx_free_or(p, delete_slow); }
+
+void DELETE(l, St11align_val_t)(void* p, size_t align) {
+  end("operator delete", p, MX_ANY_SIZE, align);
+}
+
+// Only checked builds look at what else is said of the block.
+#define IS_CHECKED(kind, own) \
+  (MX_CHECK_SIZED && MX_IS_OWN(bound_delete.one##kind, mx_own_delete##kind) && (own))
+#define MANY(kind) MX_IS_OWN(bound_delete.many##kind, mx_own_delete_many##kind)
+
+void DELETE(a, )(void* p) { bound_delete.one(p); }
+
+void DELETE(a, St11align_val_t)(void* p, size_t align) {
+  if (IS_CHECKED(_aligned, true)) end("operator delete[]", p, MX_ANY_SIZE, align);
+  else bound_delete.one_aligned(p, align);
+}
+
+#define DEFINE_DELETE(kind, which, name, own)                                                  \
+  void DELETE(kind, RKSt9nothrow_t)(void* p, const void* tag) {                                \
+    (void)tag;                                                                                 \
+    bound_delete.which(p);                                                                     \
+  }                                                                                            \
+  void DELETE(kind, St11align_val_tRKSt9nothrow_t)(void* p, size_t align, const void* tag) {   \
+    (void)tag;                                                                                 \
+    bound_delete.which##_aligned(p, align);                                                    \
+  }                                                                                            \
+  void SIZED(kind, )(void* p, size_t size) {                                                   \
+    if (IS_CHECKED(, own())) end(name, p, size, MX_ANY_ALIGN);                                 \
+    else bound_delete.which(p);                                                                \
+  }                                                                                            \
+  void SIZED(kind, St11align_val_t)(void* p, size_t size, size_t align) {                      \
+    if (IS_CHECKED(_aligned, own(_aligned))) end(name, p, size, align);                        \
+    else bound_delete.which##_aligned(p, align);                                               \
   }
 
-DEFINE_DELETE(l, "operator delete")
-DEFINE_DELETE(a, "operator delete[]")
+#define ALWAYS(kind) true
+DEFINE_DELETE(l, one, "operator delete", ALWAYS)
+DEFINE_DELETE(a, many, "operator delete[]", MANY)
 
 #endif

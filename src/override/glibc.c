@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../heap/heap.h"
 
@@ -230,23 +231,95 @@ int malloc_trim(size_t pad) MX_NOTHROW {
   return mx_load_relaxed(purged) > before;
 }
 
-// Android's two parameters have a meaning here. Those of glibc tune a design that this is not, so
-// they are refused: 0 says that nothing was set.
-#define PARAMETER_DECAY_TIME (-100)
-#define PARAMETER_PURGE (-101)
-#define PARAMETER_PURGE_ALL (-104)
+// The parameters of glibc, under names of our own as above, and those of Android that have a
+// meaning here. docs/guide.md has the table of what they do.
+enum {
+  SET_FASTEST = 1,  // M_MXFAST: the largest request for glibc's fast bins
+  SET_BLOCKS = 2,   // M_NLBLKS, M_GRAIN, M_KEEP: of System V, without effect in glibc, too
+  SET_GRAIN = 3,
+  SET_KEEP = 4,
+  SET_TRIM_THRESHOLD = -1,
+  SET_TOP_PAD = -2,
+  SET_MMAP_THRESHOLD = -3,
+  SET_MMAP_MAX = -4,
+  SET_CHECK_ACTION = -5,
+  SET_PERTURB = -6,
+  SET_ARENA_TEST = -7,
+  SET_ARENA_MAX = -8,
+  SET_DECAY_TIME = -100,
+  SET_PURGE = -101,
+  SET_PURGE_ALL = -104
+};
+
+#define FASTEST_MAX ((int)(80 * sizeof(size_t) / 4))  // what glibc accepts
+
+// Sizes come as int but are meant as size_t: a negative one is more than there is.
+static long kib_of(int bytes) {
+  return bytes < 0 ? MX_KIB_MAX : bytes / (int)MX_KIB + (bytes % (int)MX_KIB != 0);
+}
+
+// Freed memory goes back in runs of at least so many bytes, or never.
+static void set_trim_threshold(int bytes) {
+  if (bytes < 0) {
+    mi_option_set(mi_option_purge_delay, -1);
+    return;
+  }
+  if (mi_option_get(mi_option_purge_delay) < 0) {
+    mi_option_set(mi_option_purge_delay, MI_DEFAULT_PURGE_DELAY);
+  }
+  mi_option_set(mi_option_minimal_purge_size, kib_of(bytes));
+}
+
+// glibc's heap grows by more than was asked for; ours by whole arenas, which never become smaller
+// for it.
+static void set_top_pad(int bytes) {
+  const long kib = kib_of(bytes < 0 ? INT_MAX : bytes);
+  if (kib > mi_option_get(mi_option_arena_reserve)) mi_option_set(mi_option_arena_reserve, kib);
+}
+
+// Mappings of single blocks are not counted: they are allowed or not.
+static void set_mmap_max(int count) {
+  if (count <= 0) {
+    mi_option_set(mi_option_arena_max_object_size, MX_KIB_MAX);
+  } else if (mi_option_get(mi_option_arena_max_object_size) == MX_KIB_MAX) {
+    mi_option_set(mi_option_arena_max_object_size, MI_DEFAULT_ARENA_MAX_OBJECT_SIZE);
+  }
+}
+
+// Bit 0 prints, bit 1 ends the process. What a build ends by itself it goes on to end.
+static void set_check_action(int bits) {
+  mi_option_set(mi_option_show_errors, bits & 1);
+  mi_option_set(mi_option_abort_on_error, (bits & 2) != 0 ? 1 : -1);
+}
+
+// Few arenas are wanted for less memory that single threads keep.
+static void set_arena_max(int count) {
+  const long most = MI_DEFAULT_PAGE_FULL_RETAIN;
+  mi_option_set(mi_option_page_full_retain, count > 0 && count <= most ? count - 1 : most);
+}
 
 int mallopt(int parameter, int value) MX_NOTHROW {
   switch (parameter) {
-    case PARAMETER_DECAY_TIME:
-      mi_option_set(mi_option_purge_delay, value > 0 ? 1000 : value);
+    case SET_FASTEST: return value >= 0 && value <= FASTEST_MAX;
+    case SET_BLOCKS:
+    case SET_GRAIN:
+    case SET_KEEP:
+    case SET_ARENA_TEST: return 1;
+    case SET_TRIM_THRESHOLD: set_trim_threshold(value); return 1;
+    case SET_TOP_PAD: set_top_pad(value); return 1;
+    case SET_MMAP_THRESHOLD:
+      mi_option_set(mi_option_arena_max_object_size, kib_of(value));
       return 1;
-    case PARAMETER_PURGE:
-    case PARAMETER_PURGE_ALL:
-      mi_collect(true);
+    case SET_MMAP_MAX: set_mmap_max(value); return 1;
+    case SET_CHECK_ACTION: set_check_action(value); return 1;
+    case SET_PERTURB: mi_option_set(mi_option_zero_on_free, value != 0); return 1;
+    case SET_ARENA_MAX: set_arena_max(value); return 1;
+    case SET_DECAY_TIME:
+      mi_option_set(mi_option_purge_delay, value > 0 ? 1000 : (value < 0 ? -1 : 0));
       return 1;
-    default:
-      return 0;
+    case SET_PURGE:
+    case SET_PURGE_ALL: mi_collect(true); return 1;
+    default: return 0;
   }
 }
 

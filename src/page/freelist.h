@@ -17,8 +17,7 @@ mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t
 MX_END_DECLS
 
 // What a block's link and canary are encoded with. The block's own address takes part, so that
-// equal links look different in different places. The lowest byte is 0, the three lowest are the
-// page's.
+// equal links look different in different places. The lowest byte is 0.
 mx_inline uint64_t mx_place_key(const mx_page_t* page, const void* block) {
   return page->key ^ ((uint64_t)(uintptr_t)block << 24);
 }

@@ -8,6 +8,7 @@
 #include "../base/lock.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/thread.h"
 #include "freelist.h"
 
 // No page has more blocks than a slice has of the smallest.
@@ -32,31 +33,34 @@ typedef struct view_s {
 
 // Each side writes its own word before it reads the other's, so one of them sees the other.
 static mx_atomic(int) forbidden;
-static mx_atomic(int) making;
+static mx_lock_t making;
 
 void mx_holes_forbid(void) {
+  mx_call_enter();
   mx_add_acq_rel(&forbidden, 1);
   mx_fence_seq_cst();
-  while (mx_load_acquire(&making) != 0) mx_os_yield();
+  mx_lock_acquire(&making);
+  mx_lock_release(&making);
 }
 
-void mx_holes_allow(void) { mx_add_acq_rel(&forbidden, -1); }
-
-// No page is lent, since the fork forbade it; but `making` is also set by who is about to see that.
-void mx_holes_after_fork(void) {
-  mx_store_relaxed(&forbidden, 0);
-  mx_store_relaxed(&making, 0);
+void mx_holes_allow(void) {
+  mx_add_acq_rel(&forbidden, -1);
+  mx_call_leave();
 }
+
+bool mx_holes_visit_locks(mx_lock_visit_fn* visit) { return visit(&making); }
+
+void mx_holes_after_fork(void) { mx_store_relaxed(&forbidden, 0); }
 
 bool mx_holes_begin(void) {
-  if (!MX_HOLES || mx_exchange_acq_rel(&making, 1) != 0) return false;
+  if (!MX_HOLES || !mx_lock_try(&making)) return false;
   mx_fence_seq_cst();
   if (mx_load_acquire(&forbidden) == 0) return true;
   mx_holes_end();
   return false;
 }
 
-void mx_holes_end(void) { mx_store_release(&making, 0); }
+void mx_holes_end(void) { mx_lock_release(&making); }
 
 static bool borrow(mx_page_t* page) {
   uint8_t old = mx_load_relaxed(&page->lend);
@@ -163,7 +167,7 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
 // What is not present already is skipped: runs begin and end with OS pages that are.
 static size_t discard_needless(const view_t* view) {
   mx_page_t* const page = view->page;
-  uint8_t* const end = page->start + mx_page_size(page) - (MX_GUARD_PAGES ? mx_facts.os_page : 0);
+  uint8_t* const end = mx_page_end(page);
   size_t bytes = 0;
   uint8_t* run = NULL;
   for (uint8_t* p = page->start; p < end; p += mx_facts.os_page) {

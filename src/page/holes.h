@@ -54,11 +54,12 @@ uint32_t mx_holes_signature(const mx_page_t* page);
 size_t mx_holes_count(const mx_page_t* page);
 bool mx_holes_contain(const mx_page_t* page, size_t block_index);
 
-// Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for fork, for
-// those who read lists of free blocks, and for who takes pages from others.
+// Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for those who
+// read lists of free blocks, and for who takes pages from others. One call of the calling thread.
 void mx_holes_forbid(void);
 void mx_holes_allow(void);
-// In the child of a fork: whoever makes or forbids it is gone.
+// For fork: who makes holes has the lock. In the child whoever forbade it is gone.
+bool mx_holes_visit_locks(mx_lock_visit_fn* visit);
 void mx_holes_after_fork(void);
 MX_END_DECLS
 

@@ -33,8 +33,8 @@ static bool end_live(mx_page_t* page, const mx_block_t* block) {
 // Whether the canary says that another thread freed the block; then it is a free one's.
 static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t state = mx_pad_state(page, block);
-  if (state != MX_PAD_GONE && state <= MX_PAD_FREE) return false;
-  if (state > MX_PAD_GONE) {
+  if (state == MX_PAD_FREE || mx_pad_is_size(state)) return false;
+  if (state != MX_PAD_GONE) {
     mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n",
              (const void*)block, page->block_size - MX_PAD, page->block_size - MX_PAD);
   }
@@ -93,7 +93,7 @@ void mx_page_forget_delay(mx_page_t* page) {
 bool mx_page_settle_block(mx_page_t* page, const mx_block_t* block) {
   if (MX_PADDING) {
     const uint64_t state = mx_pad_state(page, block);
-    if (state > MX_PAD_GONE) mx_pad_set(page, block, 0);
+    if (!mx_pad_is_state(state, page->block_size)) mx_pad_set(page, block, 0);
     if (state != MX_PAD_FREE) return false;
     if (MX_LIVE_BITS) end_live(page, block);
     return true;

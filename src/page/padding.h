@@ -4,12 +4,17 @@
 //      block - 8      block                   block + size        block + block_size - 8
 //        | canary       | what the user asked for ... | slack       | canary of the next one |
 //
-// A canary is the key of its page and place, and in 22 of its middle bits a state: the size of a
-// live block, or that the block is free, or that another thread freed it. One comparison therefore
-// tells a live block with a good canary from all else: a block that was freed, an address inside of
-// a block, a block that was written before its start. The three low bytes are the same for all
-// blocks of a page, so that the one behind a block can be looked at with less work: who writes past
-// the end hits those first. The lowest byte is 0, so that no string read runs on through it.
+// A canary is the key of its page and place, and twice in its bits a state: the size of a live
+// block, or that the block is free, or that another thread freed it. One comparison therefore tells
+// a live block with a good canary from all else: a block that was freed, an address inside of a
+// block, a block that was written before its start. The second copy makes a write show that changes
+// the state only, also to who looks at the canary of the next block and does not know its state: no
+// change of one byte goes unseen (in pages of blocks up to 256 KiB, whose sizes are in both copies
+// with all their bits), another one by a chance of 1 in 2^42. The lowest byte is 0, so that no
+// string read runs on through it.
+//
+//      63                      46 45          24 23   8 7  0
+//        | 18 bits of the state | state         | key  | 0 |
 //
 // Every carved block has a valid canary at any time, and so has the place behind the last one.
 //
@@ -28,20 +33,34 @@
 
 // Bytes of each block that the library keeps for itself.
 #define MX_PAD ((size_t)(MX_PADDING ? 8 : 0))
-#define MX_PAD_FREE ((uint64_t)1 << 20)
-#define MX_PAD_GONE ((uint64_t)2 << 20)
+// States that are no size: kept as 0 and 1, with the sizes behind.
+#define MX_PAD_FREE (UINT64_MAX - 1)
+#define MX_PAD_GONE UINT64_MAX
+#define MX_PAD_FIRST_SIZE 2
 #define MX_PAD_STATE_SHIFT 24
+#define MX_PAD_STATE_BITS 22
+#define MX_PAD_SIZE_END ((uint64_t)1 << 20)
 
-mx_static_assert(MX_BIN_MAX_SIZE < ((size_t)1 << 20), "every size is a state");
+mx_static_assert(MX_BIN_MAX_SIZE < MX_PAD_SIZE_END, "every size is a state");
 
 mx_inline uint64_t mx_pad_make(uint64_t place_key, uint64_t state) {
-  return place_key ^ (state << MX_PAD_STATE_SHIFT);
+  const uint64_t once = (state + MX_PAD_FIRST_SIZE) << MX_PAD_STATE_SHIFT;
+  return place_key ^ once ^ once << MX_PAD_STATE_BITS;
 }
 
-// The state; larger than MX_PAD_GONE when the canary is not what it was.
+// The state; none of those that there are when the canary is not what it was.
 mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
-  const uint64_t x = pad ^ place_key;
-  return x << (64 - MX_PAD_STATE_SHIFT) | x >> MX_PAD_STATE_SHIFT;
+  const uint64_t twice = pad ^ place_key;
+  const uint64_t once = twice ^ twice << MX_PAD_STATE_BITS;
+  return (once << (64 - MX_PAD_STATE_SHIFT) | once >> MX_PAD_STATE_SHIFT) - MX_PAD_FIRST_SIZE;
+}
+
+// Whether it is that of a live block.
+mx_inline bool mx_pad_is_size(uint64_t state) { return state < MX_PAD_SIZE_END; }
+
+// Whether there is such a state in a page of blocks of that size.
+mx_inline bool mx_pad_is_state(uint64_t state, size_t block_size) {
+  return state + MX_PAD_FIRST_SIZE < block_size;
 }
 
 mx_inline mx_atomic(uint64_t) * mx_pad_of(const void* block) {
@@ -59,12 +78,6 @@ mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t sta
   mx_track_pause();
   mx_store_relaxed(mx_pad_of(block), mx_pad_make(mx_place_key(page, block), state));
   mx_track_resume();
-}
-
-// Whether a canary is untouched, as far as can be told from its first bytes and the key of any
-// place in its page.
-mx_inline bool mx_pad_looks_intact(uint64_t place_key, uint64_t pad) {
-  return ((pad ^ place_key) & 0xFFFFFF) == 0;
 }
 
 // The canary of a huge block.

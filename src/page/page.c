@@ -37,8 +37,7 @@ static void init_hardened(mx_page_t* page) {
     const size_t places = (is_small ? MX_WAIT_PLACES : mx_min(page->reserved / 16, MX_WAIT_PLACES));
     extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
   }
-  size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE;
-  if (MX_GUARD_PAGES) room -= mx_facts.os_page;
+  size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE - mx_guard_size();
   if (MX_PADDING) {
     const size_t fence = mx_min(page->block_size & (0 - page->block_size), MX_SHARED_ALIGN_MAX);
     room -= fence;
@@ -58,7 +57,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->free = NULL;
   page->used = 0;
   page->capacity = 0;
-  page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 1 : most * MX_SLICE_SIZE / block_size);
+  page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 0 : most * MX_SLICE_SIZE / block_size);
   page->bin = (uint8_t)bin;
   page->is_listed = 0;
   page->is_final = 0;
@@ -74,16 +73,14 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->slice_index = (uint32_t)slices->index;
   page->slice_count = (uint32_t)slices->count;
   page->heap_next = page->heap_prev = NULL;
+  if (MX_RECIPROCALS) page->reciprocal = (bin == MX_BIN_HUGE ? 0 : UINT64_MAX / block_size + 1);
   if (MX_ENCODE_LINKS || MX_PADDING) init_hardened(page);
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_store_release(&page->remote, MX_OWNED);
 }
 
 // How many bytes for blocks its slices have from its first block on.
-static size_t room_of(const mx_page_t* page) {
-  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
-  return mx_page_size(page) - (uintptr_t)page->start % MX_SLICE_SIZE - guard;
-}
+static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page) - page->start); }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
   if (page->capacity >= page->reserved || page->is_final != 0) return;
@@ -236,8 +233,7 @@ bool mx_page_collect_remote(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
   if (list == NULL) return false;
   if (MX_KNOWS_LIVE) return mx_page_accept(page, list);
-  mx_page_put_back(page, list);
-  return true;
+  return mx_page_put_back(page, list) != 0;
 }
 
 bool mx_page_is_valid(const mx_page_t* page) {

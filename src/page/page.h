@@ -52,7 +52,6 @@ struct mx_theap_s;
 struct mx_heap_s;
 
 // Tags in the low bits of page->owner: with any of them set, no free() takes the fast path.
-#define MX_OWNER_WINDOW ((uintptr_t)1)  // the page map is a window: bounds must be checked
 #define MX_OWNER_HUGE ((uintptr_t)2)    // a live huge block
 #define MX_OWNER_SHIFTED ((uintptr_t)2)  // a page of blocks with `shifted`
 #define MX_OWNER_FULL ((uintptr_t)4)    // the page is on its theap's full list
@@ -64,7 +63,7 @@ struct mx_page_s {
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
-  uint32_t reserved;           // blocks that fit when it has all its slices; constant
+  uint32_t reserved;           // blocks that fit when it has all its slices; constant, 0 if huge
   uint8_t bin;
   uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
   uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
@@ -74,7 +73,10 @@ struct mx_page_s {
   uint8_t* start;
   size_t block_size;
   struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
-  uint64_t key;                // of links and canaries in this page, in hardened builds
+  union {
+    uint64_t key;         // of links and canaries in this page, in builds that have them
+    uint64_t reciprocal;  // in the others 2^64 / block_size, rounded up; 0 for a huge page
+  };
   // -- written by other threads --
   mx_atomic(uintptr_t) remote;
   struct mx_page_s* next;      // in a theap's list
@@ -89,6 +91,10 @@ struct mx_page_s {
 
 // Memory tools are told of all slices at once.
 #define MX_PAGE_GROWS (!MX_TRACK)
+
+// Whether a page knows its reciprocal: where nothing else needs the place, and words are wide.
+#define MX_RECIPROCALS \
+  (MX_64BIT && !MX_ENCODE_LINKS && !MX_PADDING && !MX_RANDOM_ORDER && !MX_QUARANTINE)
 
 mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
                  "a page record is two cache lines");
@@ -131,12 +137,21 @@ mx_inline size_t mx_page_size(const mx_page_t* page) {
   return (size_t)page->slice_count * MX_SLICE_SIZE;
 }
 
+// What a guard takes of the end of a page.
+mx_inline size_t mx_guard_size(void) { return MX_GUARD_PAGES ? mx_facts.os_page : 0; }
+
+// Where the room for blocks ends in the slices that a page has.
+mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
+  uint8_t* const first = page->start - (uintptr_t)page->start % MX_SLICE_SIZE;
+  return first + mx_page_size(page) - mx_guard_size();
+}
+
 // How many slices a new page must have for its first block.
 mx_inline size_t mx_page_first_slices(size_t block_size) {
   const size_t fence = (MX_PADDING ? MX_SLICE_SIZE / 2 : 0);
-  const size_t guard = (MX_GUARD_PAGES ? mx_facts.os_page : 0);
   const size_t most = mx_page_slices_for(block_size);
-  return MX_PAGE_GROWS ? mx_min(mx_div_up(block_size + fence + guard, MX_SLICE_SIZE), most) : most;
+  if (!MX_PAGE_GROWS) return most;
+  return mx_min(mx_div_up(block_size + fence + mx_guard_size(), MX_SLICE_SIZE), most);
 }
 
 // How many bytes from its start may belong to a page, judged by what never changes while it lives.
@@ -175,10 +190,26 @@ mx_inline bool mx_page_has_free(const mx_page_t* page) {
   return page->used == 0 || page->free != NULL || mx_page_can_extend(page);
 }
 
+// Whether a page's block can begin at p, judged by what never changes while the page lives. No huge
+// one, and nothing of the zero record; only in builds with reciprocals.
+//
+// With b = block_size, r = reciprocal = (2^64 + e) / b, e < b, an offset q * b + m with m < b gives
+//   offset * r = q * 2^64 + q * e + m * r.
+// No page is longer than 2^22 bytes, so in it q * e < 2^22; r is more than that, and q * e + m * r
+// less than 2^64. So the upper word is q, and the lower one is below 2^22 just when m is 0. For
+// offsets behind the page's last block the upper word is too large.
+mx_inline bool mx_page_begins_block(const mx_page_t* page, const void* p) {
+  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  uint64_t index;
+  const uint64_t rest = mx_mul_wide(offset, page->reciprocal, &index);
+  return rest < MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE && index < page->reserved;
+}
+
 // Whether p can be the start of a block, judged by what never changes while the page lives.
 mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
   const size_t offset = (size_t)((const uint8_t*)p - page->start);
   if (mx_page_is_huge(page)) return offset == 0;
+  if (MX_RECIPROCALS) return mx_page_begins_block(page, p);
   return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
          offset < page->reserved * page->block_size;
 }

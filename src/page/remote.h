@@ -30,7 +30,17 @@ mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_
   return (old & MX_OWNED) == 0;
 }
 
-// The same for one block.
+// Frees a block from outside. False: the page had no owner, and nothing was done.
+mx_inline bool mx_remote_push_owned(mx_page_t* page, mx_block_t* block) {
+  uintptr_t old = mx_load_relaxed(&page->remote);
+  do {
+    if (mx_unlikely((old & MX_OWNED) == 0)) return false;
+    mx_block_set_next(page, block, (mx_block_t*)(old & ~MX_OWNED));
+  } while (!mx_cas_weak_acq_rel(&page->remote, &old, (uintptr_t)block | MX_OWNED));
+  return true;
+}
+
+// As mx_remote_push_list for one block.
 mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
   return mx_remote_push_list(page, block, block);
 }

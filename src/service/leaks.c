@@ -99,9 +99,7 @@ void mx_leaks_init(void) {
   mx_hooks.block_allocated = on_alloc;
 }
 
-void mx_leaks_before_fork(void) { mx_lock_acquire(&leaks_lock); }
-
-void mx_leaks_after_fork(void) { mx_lock_release(&leaks_lock); }
+bool mx_leaks_visit_locks(mx_lock_visit_fn* visit) { return visit(&leaks_lock); }
 
 // ---- the report --------------------------------------------------------------------------------
 

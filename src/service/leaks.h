@@ -4,6 +4,7 @@
 #define MX_SERVICE_LEAKS_H
 
 #include "../base/config.h"
+#include "../base/lock.h"
 
 // Other builds do not know which blocks are live without asking every page's lists.
 #define MX_LEAKS (MX_DEBUG > 0 && MX_LIVE_BITS)
@@ -13,8 +14,7 @@ MX_BEGIN_DECLS
 void mx_leaks_init(void);
 // No other thread may be at work in any heap.
 void mx_leaks_print(void);
-void mx_leaks_before_fork(void);
-void mx_leaks_after_fork(void);  // on both sides
+bool mx_leaks_visit_locks(mx_lock_visit_fn* visit);  // for fork
 MX_END_DECLS
 
 #endif

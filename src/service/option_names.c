@@ -10,8 +10,6 @@
 // environment.
 #include "option_names.h"
 
-#include <limits.h>
-
 #include "../alloc/sample.h"
 #include "../base/bits.h"
 #include "../base/hooks.h"
@@ -26,8 +24,15 @@
 
 enum { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_PROGRAM };
 
-#define OPTION_NAME(name, value) #name,
+#define OPTION_NAME(name, caps, least, most) #name,
 static const char* const names[mx_opt_count] = {MX_OPTIONS(OPTION_NAME)};
+
+typedef struct option_range_s {
+  long least, most;
+} option_range_t;
+
+#define OPTION_RANGE(name, caps, least, most) {(least), (most)},
+static const option_range_t option_ranges[mx_opt_count] = {MX_OPTIONS(OPTION_RANGE)};
 
 static mx_atomic(int) origins[mx_opt_count];
 static mx_atomic(int) is_read;
@@ -150,7 +155,7 @@ static size_t parse_unit(const char** text) {
 
 // Bytes to whole KiB, bounded by the largest block that there can be.
 static long to_kib(size_t number, size_t unit, bool overflowed) {
-  const size_t max = mx_min(MX_MAX_ALLOC / MX_KIB, (size_t)LONG_MAX);
+  const size_t max = (size_t)MX_KIB_MAX;
   size_t bytes = 0;
   if (overflowed || unit == 0 || mx_mul_overflow(number, unit, &bytes)) return (long)max;
   return (long)mx_min(bytes / MX_KIB + (bytes % MX_KIB != 0), max);
@@ -187,10 +192,21 @@ bool mx_option_parse(const char* text, bool is_size, long* value) {
   return true;
 }
 
+long mx_option_clamp(int option, long value) {
+  const option_range_t* const range = &option_ranges[option];
+  return value < range->least ? range->least : (value > range->most ? range->most : value);
+}
+
 // Writes a value unless one of higher standing is there.
-static void store(int option, long value, int origin) {
+static void store(int option, long wanted, int origin) {
   if (mx_load_relaxed(&origins[option]) > origin) return;
   mx_store_relaxed(&origins[option], origin);
+  const long value = mx_option_clamp(option, wanted);
+  if (value != wanted) {
+    const char* const unit = (mx_option_is_size(option) ? " KiB" : "");
+    mx_warning("option %s: %ld%s is beyond what it can be; it is %ld%s\n", names[option], wanted,
+               unit, value, unit);
+  }
   mx_store_relaxed(&mx_option_values[option], value);
   // A range stays a range: the end that was not named follows the other.
   const bool is_min = (option == mx_opt_guarded_min);
@@ -361,8 +377,8 @@ void mx_options_print(mx_output_fun* fun, void* arg) {
   mx_out_t out;
   mx_out_open(&out, fun, arg);
   mx_options_init();
-  mx_out_add(&out, "v%d.%d.%d, %s (built on %s, %s)\n", MX_VERSION / 10000, MX_VERSION / 100 % 100,
-             MX_VERSION % 100, MX_DEBUG > 0 ? "debug" : "release", __DATE__, __TIME__);
+  mx_out_add(&out, "v%d.%d.%d, %s\n", MX_VERSION / 10000, MX_VERSION / 100 % 100, MX_VERSION % 100,
+             MX_DEBUG > 0 ? "debug" : "release");
   for (int i = 0; i < mx_opt_count; i++) {
     mx_out_add(&out, "option '%s': %ld%s%s\n", names[i], mx_load_relaxed(&mx_option_values[i]),
                mx_option_is_size(i) ? " KiB" : "",

@@ -26,6 +26,8 @@ void mx_option_set(int option, long value);
 void mx_option_set_default(int option, long value);
 // Whether it is a size: then it is stored in KiB and the environment may give it a unit.
 bool mx_option_is_size(int option);
+// What becomes of a value of an option in the table: itself, or the nearest that it can have.
+long mx_option_clamp(int option, long value);
 // NULL outside of the table.
 const char* mx_option_name(int option);
 // Why an option changes nothing in this design; NULL for all that do.

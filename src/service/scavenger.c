@@ -27,9 +27,9 @@
 // Where holes are filled again, pages must lie idle for longer, up to so many rounds.
 #define PATIENCE_MAX 64
 
-enum { ABSENT, STARTING, RUNNING, STOPPING };
+enum { ABSENT, RUNNING, STOPPING };
 
-static mx_atomic(int) state;
+static mx_atomic(uint32_t) state;
 static mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
@@ -105,6 +105,8 @@ static uint64_t patience_after(uint64_t patience, size_t* made, size_t bytes) {
 static void run(void) {
   uint64_t next_round = 0, patience = 1;
   size_t made = 0;
+  // The thread's own, so that it is never set when there is none.
+  mx_store_release(&mx_arenas_on_waiting, &wake_up);
   while (mx_load_acquire(&state) == RUNNING) {
     const uint64_t start = mx_os_clock_msecs();
     const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
@@ -126,7 +128,7 @@ static void run(void) {
     if (until > now) mx_os_wait(&sleeping, 0, until - now + 1);
   }
   mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
-  mx_store_release(&state, ABSENT);
+  mx_store_release(&state, (uint32_t)ABSENT);
 }
 
 // ---- start and end -----------------------------------------------------------------------------
@@ -135,17 +137,13 @@ static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_hooks.slow_visi
 
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
-  int absent = ABSENT;
-  if (!mx_cas_strong_acq_rel(&state, &absent, (int)STARTING)) return;
+  uint32_t absent = ABSENT;
+  if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);
-  mx_store_release(&state, RUNNING);
-  if (mx_os_thread_start(&run)) {
-    mx_store_release(&mx_arenas_on_waiting, &wake_up);
-  } else {
-    mx_store_release(&state, ABSENT);
-    mx_warning("unable to start the thread of option background_purge: memory is given back only "
-               "by later calls\n");
-  }
+  if (mx_os_thread_start(&run)) return;
+  mx_store_release(&state, (uint32_t)ABSENT);
+  mx_warning("unable to start the thread of option background_purge: memory is given back only "
+             "by later calls\n");
 }
 
 void mx_scavenger_apply(void) {
@@ -159,19 +157,19 @@ void mx_scavenger_apply(void) {
 }
 
 void mx_scavenger_stop(void) {
-  int running = RUNNING;
+  uint32_t running = RUNNING;
   set_visit(NULL);
-  if (!mx_cas_strong_acq_rel(&state, &running, (int)STOPPING)) return;
-  while (mx_load_acquire(&state) == STOPPING) {
+  if (!mx_cas_strong_acq_rel(&state, &running, (uint32_t)STOPPING)) return;
+  for (unsigned turn = 0; mx_load_acquire(&state) == STOPPING; turn++) {
     mx_store_relaxed(&sleeping, (uint32_t)2);
     mx_os_wake(&sleeping);
-    mx_os_yield();
+    mx_pause(turn);
   }
   mx_store_relaxed(&sleeping, (uint32_t)0);
 }
 
 void mx_scavenger_after_fork(void) {
-  mx_store_release(&state, (int)ABSENT);
+  mx_store_release(&state, (uint32_t)ABSENT);
   mx_store_relaxed(&sleeping, (uint32_t)0);
   mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
   mx_scavenger_apply();

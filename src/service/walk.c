@@ -99,7 +99,7 @@ static bool visit_page(const mx_page_t* page, const mx_visit_t* visit) {
   mi_heap_area_t area;
   memset(&area, 0, sizeof(area));
   area.blocks = page->start;
-  area.reserved = page->reserved * page->block_size;
+  area.reserved = (mx_page_is_huge(page) ? 1 : page->reserved) * page->block_size;
   area.committed = page->capacity * page->block_size;
   area.used = page->capacity - marks.count;
   area.full_block_size = page->block_size;

@@ -4,6 +4,9 @@
 #include <limits.h>
 #include <mimalloc-stats.h>
 #include <sys/mman.h>
+#if defined(__linux__)
+#include <sys/sysinfo.h>
+#endif
 #include <wchar.h>
 
 #include "expect.h"
@@ -85,6 +88,32 @@ static void test_sizes(void) {
   ROW("strndup of 0 characters", is_text(mi_strndup("abc", 0), ""));
   ROW("wcsdup of NULL", mi_wcsdup(NULL) == NULL);
   ROW("mbsdup of NULL", mi_mbsdup(NULL) == NULL);
+}
+
+// Twice of all memory and swap, on a kernel that overcommits with care (its default); 0 elsewhere.
+static size_t more_than_all(void) {
+  size_t size = 0;
+#if defined(__linux__)
+  struct sysinfo info;
+  FILE* const file = fopen("/proc/sys/vm/overcommit_memory", "r");
+  if (file != NULL && fgetc(file) == '0' && sysinfo(&info) == 0) {
+    const uint64_t all = ((uint64_t)info.totalram + info.totalswap) * info.mem_unit;
+    if (all < SIZE_MAX / 4) size = (size_t)(2 * all);
+  }
+  if (file != NULL) fclose(file);
+#endif
+  return size;
+}
+
+static void test_all_memory(void) {
+  const size_t size = more_than_all();
+  if (size == 0) return;
+  ROW("malloc of more than all memory", ERRNO_OF(mi_malloc(size)) == ENOMEM);
+  ROW("malloc_aligned of more than all memory",
+      ERRNO_OF(mi_malloc_aligned(size, 1 << 20)) == ENOMEM);
+  void* const p = mi_malloc(64 << 20);
+  ROW("realloc to more than all memory", ERRNO_OF(mi_realloc(p, size)) == ENOMEM);
+  mi_free(p);
 }
 
 static void test_block_sizes(void) {
@@ -407,6 +436,7 @@ int main(void) {
   expect_errors();
   mi_option_set(mi_option_max_warnings, 0);
   test_sizes();
+  test_all_memory();
   test_block_sizes();
   test_alignments();
   test_posix();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // fork in a process whose other threads allocate, free, make and give up heaps all the time: the
-// child can do everything at once, and frees what the threads that it lacks have left.
+// child can do everything at once, and frees what the threads that it lacks have left. An argument
+// says how many forks, which take a second each where a processor is emulated.
 #include <mimalloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +12,7 @@
 
 #include "api_check.h"
 
-enum { THREADS = 3, BLOCKS = 256, FORKS = 50, CHILD_SECONDS = 20 };
+enum { THREADS = 3, BLOCKS = 256, CHILD_SECONDS = 20 };
 
 static const size_t sizes[] = {16, 40, 64, 200, 1000, 3000, 20000, 90000, 600000};
 
@@ -125,7 +126,8 @@ static void live_in_child(mi_heap_t* heap, record_t* const* own, size_t own_coun
   _exit(0);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  const int forks = argc > 1 ? atoi(argv[1]) : 50;
   pthread_t threads[THREADS];
   for (size_t t = 0; t < THREADS; t++) {
     CHECK(pthread_create(&threads[t], NULL, &run, (void*)(uintptr_t)t) == 0);
@@ -133,7 +135,7 @@ int main(void) {
   mi_heap_t* const heap = mi_heap_new();
   record_t* own[100];
   for (size_t i = 0; i < COUNT_OF(own); i++) own[i] = make(i % 2 == 0 ? heap : NULL, sizes[i % 6]);
-  for (int round = 0; round < FORKS; round++) {
+  for (int round = 0; round < forks; round++) {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) live_in_child(heap, own, COUNT_OF(own));

@@ -8,6 +8,8 @@
                tree must be there, and nothing else
   package      find_package with each version request that documents name, and the targets
   pkg-config   compile and link with what mimalloc.pc says, shared and static
+  bare         configured where there are a C compiler, CMake and make, and nothing else: no C++,
+               no Python, no program that a test could use; then again where there are
   subproject   add_subdirectory, and FetchContent
   source       src/static.c alone, with each C and C++ compiler
   object       mimalloc.o linked first, also in -static and -static-pie programs
@@ -181,6 +183,31 @@ class Consumer:
             self.expect("used", out / "use-static")
             self.expect("used", out / "use-shared")
 
+    def bare(self):
+        def tests_of(kind, env, *arguments):
+            out = self.scratch / kind
+            self.run("cmake", "-G", "Unix Makefiles", "-S", SOURCE, "-B", out,
+                     f"-DCMAKE_C_COMPILER={self.need(self.cc)}", f"-DCMAKE_BUILD_TYPE={kind}",
+                     f"-DCMAKE_MAKE_PROGRAM={self.need('make')}", *arguments, env=env)
+            listed = self.run("ctest", "-N", cwd=out)
+            return set(re.findall(r"^ +Test +#\d+: (\S+)", listed, re.M))
+
+        # CMake finds what it is told of, and of the rest only what lies beside the compiler.
+        def found(answer):
+            return [f"-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH={answer}",
+                    f"-DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH={answer}",
+                    f"-DCMAKE_DISABLE_FIND_PACKAGE_Python3={'OFF' if answer == 'ON' else 'ON'}"]
+
+        more = {"api-cxx", "consumers-install", "zig"}
+        for kind in ("Debug", "Release"):
+            tests = tests_of(kind, {"CXX": "/nowhere/c++"}, *found("OFF"))
+            if not {"api-basic", "unit-fmt"} <= tests or tests & more:
+                raise RuntimeError(f"the tests are {sorted(tests)}")
+            print(f"  {kind}: {len(tests)} tests need a C compiler only")
+        tests = tests_of(kind, {"CXX": self.cxx}, *found("ON"))
+        if not more <= tests:
+            raise RuntimeError(f"what was installed later is not found: {sorted(tests)}")
+
     def static_source(self, name, compiler, *flags):
         out = self.scratch / f"{name}.o"
         self.run(compiler, "-O2", f"-I{SOURCE / 'include'}", *WARNINGS, *flags, "-c",
@@ -189,7 +216,8 @@ class Consumer:
 
     def source(self):
         include = f"-I{SOURCE / 'include'}"
-        found = {os.path.realpath(shutil.which(c)): c for c in ("clang-19", "clang", "gcc", self.cc)
+        newest = next(filter(shutil.which, (f"clang-{v}" for v in range(30, 11, -1))), "clang")
+        found = {os.path.realpath(shutil.which(c)): c for c in (newest, "clang", "gcc", self.cc)
                  if shutil.which(c)}
         for compiler in found.values():
             name = pathlib.Path(compiler).name
@@ -296,6 +324,10 @@ class Consumer:
 
     def rust(self):
         cargo = self.need("cargo")
+        wanted = re.search(r'rust-version = "1[.](\d+)"', (SOURCE / "rust/Cargo.toml").read_text())
+        version = self.run(cargo, "--version")
+        if int(re.search(r" 1[.](\d+)", version).group(1)) < int(wanted.group(1)):
+            raise Skip(f"{version.strip()} is too old: the crate is for 1.{wanted.group(1)} or later")
         manifest = ["--locked", "--manifest-path", SOURCE / "rust" / "Cargo.toml"]
         try:
             self.run(cargo, "fetch", *manifest)
@@ -311,8 +343,8 @@ class Consumer:
 
 
 WAYS = {"install": Consumer.install, "package": Consumer.package,
-        "pkg-config": Consumer.pkg_config, "subproject": Consumer.subproject,
-        "source": Consumer.source, "object": Consumer.linked_object,
+        "pkg-config": Consumer.pkg_config, "bare": Consumer.bare,
+        "subproject": Consumer.subproject, "source": Consumer.source, "object": Consumer.linked_object,
         "archive": Consumer.linked_archive, "header": Consumer.header,
         "preload": Consumer.preload, "dlopen": Consumer.dlopen, "musl": Consumer.musl,
         "toplevel": Consumer.toplevel, "deb": Consumer.deb, "rust": Consumer.rust}

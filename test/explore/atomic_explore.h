@@ -36,6 +36,8 @@ void ex_compiler_fence(const ex_site_t* site);
 void ex_barrier_all(const ex_site_t* site);
 uint64_t ex_peek(const void* p, unsigned size, const ex_site_t* site);
 void ex_spin(void);
+void ex_sleep(const void* word, uint32_t value);
+void ex_wake(const void* word);
 uintptr_t ex_thread_id(void);
 void* ex_memset(void* p, int value, size_t size);
 void* ex_memcpy(void* to, const void* from, size_t size);
@@ -63,6 +65,7 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 
 #define mx_load_relaxed(p) ex_load_(p, EX_RELAXED)
 #define mx_add_loaded(base, entry) ((base) + (uintptr_t)mx_load_relaxed(entry))
+#define mx_is_below_loaded(x, bound) ((x) < mx_load_relaxed(bound))
 #define mx_load_acquire(p) ex_load_(p, EX_ACQUIRE)
 #define mx_store_relaxed(p, v) ex_store_(p, v, EX_RELAXED)
 #define mx_store_release(p, v) ex_store_(p, v, EX_RELEASE)
@@ -83,9 +86,11 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 // The identity of the thread is the explored one's.
 #define mx_thread_id() ex_thread_id()
 #define mx_thread_is(id) ((id) == ex_thread_id())
-// No explored thread dies inside of a call.
+// No explored thread dies or forks inside of a call.
 #define mx_call_enter() ((void)0)
 #define mx_call_leave() ((void)0)
+#define mx_call_depth 0
+#define mx_call_then(run) (run)()
 
 // Plain fills and copies that a compiler's instrumentation would leave to libc.
 #define memset(p, value, size) ex_memset((p), (value), (size))

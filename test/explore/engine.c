@@ -29,6 +29,7 @@ typedef struct fiber_s {
   jmp_buf state;
   void (*body)(void);
   bool has_started, is_done, spins;
+  const void* sleeps_on;  // a word, until somebody wakes who sleeps on it
   uint64_t spins_since;   // writes of others until its last turn in a waiting loop
   uintptr_t identity;
   unsigned char vars[64];  // its copies of the thread variables
@@ -161,7 +162,7 @@ static uint64_t writes_of_others(int thread) {
 
 static bool is_enabled(int thread) {
   const fiber_t* f = &fibers[thread];
-  if (f->body == NULL || f->is_done) return false;
+  if (f->body == NULL || f->is_done || f->sleeps_on != NULL) return false;
   return !f->spins || writes_of_others(thread) != f->spins_since;
 }
 
@@ -206,6 +207,27 @@ void ex_spin(void) {
   f->spins = false;
 }
 
+// As the systems do it: that the word still has the value, and falling asleep, is one step. Nothing
+// but ex_wake ends it, so a wake-up that is lost is a deadlock.
+void ex_sleep(const void* word, uint32_t value) {
+  ex_point();
+  if (*(const uint32_t*)word != value) return;
+  ex_fresh[ex_current] = 2;
+  fibers[ex_current].sleeps_on = word;
+  const int next = pick(false);
+  if (next == 0) ex_fail("deadlock: every thread waits");
+  switch_to(next);
+}
+
+void ex_wake(const void* word) {
+  ex_point();
+  for (int i = 1; i < EX_THREADS; i++) {
+    if (fibers[i].sleeps_on != word) continue;
+    fibers[i].sleeps_on = NULL;
+    return;
+  }
+}
+
 static void fiber_main(void) {
   fibers[ex_current].body();
   ex_model_end_thread();
@@ -228,6 +250,7 @@ static void prepare_fiber(int thread, void (*body)(void)) {
   fiber_t* f = &fibers[thread];
   f->body = body;
   f->has_started = f->is_done = f->spins = false;
+  f->sleeps_on = NULL;
   if (body == NULL) return;
   getcontext(&f->start);
   f->start.uc_stack.ss_sp = stacks[thread];

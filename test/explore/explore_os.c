@@ -3,14 +3,18 @@
 // that stands until a scenario moves it, and purging that really clears, as a plain write that
 // races with anybody who uses the memory.
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "../../src/base/config.h"
 #include "../../src/os/os.h"
 #include "explore.h"
 #include "world.h"
 
+// At an address that the small page map of the explored library calls near, as arenas are.
 #define POOL_SIZE (16 * MX_MIB)
-static uint8_t pool[POOL_SIZE] __attribute__((aligned(65536)));
+#define POOL_START ((uintptr_t)512 * MX_MIB)
+static uint8_t* pool;
+uint8_t* world_memory;  // behind it
 static size_t pool_used;
 bool world_may_map;
 uint64_t world_clock = 1000;
@@ -18,7 +22,13 @@ uint64_t world_clock = 1000;
 void mx_os_init(void) {
   mx_facts.os_page = 4096;
   mx_facts.large_page = 0;
-  mx_facts.va_bits = 30;  // the page map folds addresses; the pool has no two that meet
+  mx_facts.va_bits = mx_facts.near_bits = 30;
+  if (pool == NULL) {
+    pool = (uint8_t*)mmap((void*)POOL_START, POOL_SIZE + WORLD_MEMORY, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pool != (uint8_t*)POOL_START) ex_fail("no pool at the address for it");
+    world_memory = pool + POOL_SIZE;
+  }
   mx_facts.cpus = 2;
   mx_facts.numa_nodes = 1;
 }
@@ -38,7 +48,7 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   (void)hint, (void)size, (void)page_size, (void)numa_node;
   return NULL;
 }
-void mx_os_unmap(void* p, size_t size) { (void)p, (void)size; }
+bool mx_os_unmap(void* p, size_t size) { return p != NULL && size > 0; }
 void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
@@ -54,10 +64,9 @@ bool mx_os_purge(void* p, size_t size) {
 }
 
 bool mx_os_reset(void* p, size_t size) { return mx_os_purge(p, size); }
-bool mx_os_populate(void* p, size_t size) { return p != NULL && size > 0; }
-bool mx_os_move(void* from, void* to, size_t size) {
+mx_move_t mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
-  return false;
+  return MX_MOVE_REFUSED;
 }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   (void)accessible;
@@ -106,9 +115,9 @@ bool mx_os_thread_start(void (*run)(void)) {
   return false;
 }
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
-  (void)word, (void)value, (void)msecs;
-  ex_spin();
+  (void)msecs;
+  ex_sleep(word, value);
 }
-void mx_os_wake(mx_atomic(uint32_t)* word) { (void)word; }
+void mx_os_wake(mx_atomic(uint32_t)* word) { ex_wake(word); }
 void mx_os_thread_setup(void (*at_exit)(void* value)) { (void)at_exit; }
 void mx_os_thread_arm(void* value) { (void)value; }

@@ -301,7 +301,7 @@ static void arena_setup(void) {
 }
 static void arena_add(int i) {
   const mx_arena_config_t config = {more_memory[i], sizeof(more_memory[i]), true, false, true,
-                                    false, false, -1, NULL, NULL};
+                                    false, false, -1, NULL, NULL, false};
   added[i] = mx_arena_add(&mx_subproc_main.arenas, &config);
 }
 static void arena_add_0(void) { arena_add(0); }

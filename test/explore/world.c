@@ -2,8 +2,6 @@
 // Owns the world of the heap scenarios: see world.h.
 #include "world.h"
 
-#define MEMORY_SLICES 128
-static uint8_t memory[MEMORY_SLICES * MX_SLICE_SIZE] __attribute__((aligned(65536)));
 static mx_arena_t* arena;
 
 mx_arena_t* world_arena(void) { return arena; }
@@ -20,8 +18,10 @@ void world_start(size_t slices) {
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
   mx_hooks.message = on_message;
   ex_check(mx_heap_start());
-  const mx_arena_config_t config = {memory, slices * MX_SLICE_SIZE, true, false, true, false,
-                                    false, -1, NULL, NULL};
+  ex_check(slices <= WORLD_MEMORY / MX_SLICE_SIZE);
+  mx_arena_config_t config = mx_arena_config(world_memory, slices * MX_SLICE_SIZE);
+  config.is_committed = true;
+  config.is_owned = false;
   arena = mx_arena_add(&mx_subproc_main.arenas, &config);
   ex_check(arena != NULL);
 }

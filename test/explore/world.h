@@ -16,6 +16,9 @@
 #define WORLD_SLICES 8
 
 extern uint64_t world_clock;
+// Memory for arenas, which explored threads do not get from the OS.
+#define WORLD_MEMORY (8 * MX_MIB)
+extern uint8_t* world_memory;
 extern bool world_may_map;  // explored threads may get memory from the OS
 
 // Starts the library with one arena of `slices` slices, which is all the memory there is.

@@ -32,8 +32,9 @@ CONDITIONAL_FLOORS = {"os", "override"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 LIST_ENTRY = re.compile(r"^\s*((?:%s)/[\w./-]+\.c)\s*\)?\s*$" % "|".join(FLOORS))
-# How a failed assertion of a debug build ends: the message is made far above.
-UPWARD = {"mx_assert_fail"}
+# How a failed assertion of a debug build ends: the message is made far above. And the C library's
+# dlopen, in front of which that of the override floor stands and calls it.
+UPWARD = {"mx_assert_fail", "dlopen"}
 OURS = re.compile(r"^_?m[ix]_")
 
 

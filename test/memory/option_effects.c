@@ -161,6 +161,27 @@ static void candidates(void) {
   printf("from_dense=%d\nfrom_sparse=%d\n", from_dense, from_sparse);
 }
 
+// Who gets memory of an arena that the program brought, and of one for a heap of its own.
+static void given_arenas(void) {
+  mi_arena_id_t shared, exclusive;
+  if (mi_reserve_os_memory_ex(64 * MIB, false, false, false, &shared) != 0) exit(2);
+  if (mi_reserve_os_memory_ex(64 * MIB, false, false, true, &exclusive) != 0) exit(2);
+  mi_heap_t* const heap = mi_heap_new_in_arena(exclusive);
+  int null = 0, in_shared = 0, in_exclusive = 0;
+  for (int i = 0; i < 20000; i++) {
+    const size_t size = (i % 100 == 0 ? 2 * MIB : (size_t)1 << i % 17);
+    char* const p = mi_malloc(size);
+    char* const q = mi_heap_malloc(heap, size & 0xFFFF);
+    if (p == NULL || q == NULL) null++;
+    else p[size - 1] = q[0] = 1;
+    in_shared += mi_arena_contains(shared, p);
+    in_exclusive += mi_arena_contains(exclusive, q);
+    mi_free(q);
+    if (i % 5 != 0) mi_free(p);
+  }
+  printf("null=%d\nin_shared=%d\nin_exclusive=%d\n", null, in_shared, in_exclusive);
+}
+
 static void zero_on_free(void) {
   volatile unsigned char* p = mi_malloc(128);
   memset((void*)(uintptr_t)p, 0xAB, 128);
@@ -181,6 +202,7 @@ int main(int argc, char** argv) {
   else if (strcmp(scene, "collect") == 0) generic_collect();
   else if (strcmp(scene, "candidates") == 0) candidates();
   else if (strcmp(scene, "zero") == 0) zero_on_free();
+  else if (strcmp(scene, "given") == 0) given_arenas();
   else if (strcmp(scene, "start") == 0) print_stats();
   else return 2;
   return 0;

@@ -7,7 +7,8 @@
 
 Each test is named like its option and compares two runs that differ in its value. Options whose
 effect others see best (background_purge, memory_limit, memory_limit_hard, cgroup_limit,
-purge_holes) are tested by memory_test.py. Exit status 0 or 1.
+purge_holes) are tested by memory_test.py, ignore_deepbind by override/deepbind.c. Exit status 0 or
+1.
 """
 
 import os
@@ -134,8 +135,12 @@ def test_disallow_os_alloc():
 
 
 def test_disallow_arena_alloc():
-    expect(run("sizes", disallow_arena_alloc=1)["failed"] == 1, "arenas serve nobody")
-    expect(run("sizes")["failed"] == 0, "arenas serve")
+    expect(run("sizes", disallow_arena_alloc=1)["failed"] == 0, "memory comes from the system")
+    free, not_free = run("given", arena_reserve=0), run("given", disallow_arena_alloc=1)
+    expect(free["in_shared"] > 0, f"an arena that the program brought serves: {free}")
+    expect(not_free["in_shared"] == 0, f"it serves nobody: {not_free}")
+    for r in (free, not_free):
+        expect(r["null"] == 0 and r["in_exclusive"] == 20000, f"a heap in its own arena: {r}")
 
 
 def test_reserve_huge_os_pages():

@@ -215,30 +215,24 @@ static int run_grow(size_t mib) {
 
 // ---- statistics --------------------------------------------------------------------------------
 
-// Resident KiB of what is mapped around an address without a gap and without a name: an arena may
-// be several mappings, since parts of it become writable as they are used.
+// Resident KiB of what is mapped without a name within an arena's length of an address: an arena is
+// several mappings, since it takes its addresses piece by piece.
 static long mapping_kib(const void* p) {
+  const unsigned long at = (unsigned long)(uintptr_t)p, length = 1ul << 30;
   FILE* f = fopen("/proc/self/smaps", "r");
   char line[512];
-  bool found = false, inside = false;
-  unsigned long end = 0;
+  bool inside = false;
   long sum = 0;
   while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
     unsigned long from, to, inode;
     if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode) == 3) {
-      inside = (inode == 0 && strchr(line, '[') == NULL);
-      if (!inside || from != end) {
-        if (found) break;
-        sum = 0;
-      }
-      end = to;
-      if (inside && (uintptr_t)p >= from && (uintptr_t)p < to) found = true;
+      inside = (inode == 0 && strchr(line, '[') == NULL && to > at - length && from < at + length);
     } else if (inside && strncmp(line, "Rss:", 4) == 0) {
       sum += atol(line + 4);
     }
   }
   if (f != NULL) fclose(f);
-  return found ? sum : 0;
+  return sum;
 }
 
 static int run_committed(void) {

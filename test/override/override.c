@@ -117,6 +117,7 @@ static int test_names(const char* path) {
   while (fgets(line, sizeof(line), list) != NULL) {
     if (line[0] == '#') continue;
     for (char* name = strtok(line, " \n"); name != NULL; name = strtok(NULL, " \n")) {
+      if (name[strlen(name) - 1] == '?') continue;  // in some builds only
       check_name(name, library);
       names++;
     }
@@ -423,7 +424,7 @@ static void test_trim(void) {
 }
 
 static void test_settings(void) {
-  EXPECT(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 0 && mallopt(12345, 1) == 0);
+  EXPECT(mallopt(M_MXFAST, 64) == 1 && mallopt(12345, 1) == 0);
   EXPECT(mallopt(-101, 0) == 1);
   fflush(stderr);
   FILE* const file = tmpfile();

@@ -4,8 +4,22 @@
 #
 # Says first what is missing. Without root it stops there, exit status 77. Servers that come with
 # the packages are not started: a policy file that refuses it stands while apt works, and goes
-# again; an existing one is left alone. `install.sh --list` only prints what is missing.
+# again; an existing one is left alone. `install.sh --list` only prints what is missing, and
+# `install.sh --more` installs what the tests of the label programs-more need as well: 4 GB.
 set -eu
+
+list=no
+more=no
+for argument in "$@"; do
+  case $argument in
+    --list) list=yes ;;
+    --more) more=yes ;;
+    *)
+      echo "install.sh: unknown argument $argument" >&2
+      exit 1
+      ;;
+  esac
+done
 
 if ! command -v apt-get >/dev/null 2>&1; then
   echo "install.sh: no apt-get here; install the programs listed below yourself" >&2
@@ -43,6 +57,37 @@ want ghostscript /usr/bin/gs
 want imagemagick /usr/bin/magick /usr/bin/convert
 want ffmpeg /usr/bin/ffmpeg
 
+if [ "$more" = yes ]; then
+  want default-jdk-headless /usr/bin/javac
+  want php-cli /usr/bin/php
+  want php-gd "/etc/php/*/cli/conf.d/*gd.ini"
+  want r-base-core /usr/bin/Rscript
+  want octave /usr/bin/octave-cli
+  want erlang-base /usr/bin/erl
+  want ocaml-nox /usr/bin/ocamlopt.opt
+  want ghc /usr/bin/ghc
+  want mariadb-server /usr/sbin/mariadbd
+  want memcached /usr/bin/memcached
+  want apache2 /usr/sbin/apache2
+  want libreoffice-writer-nogui "/usr/lib/libreoffice/program/libswlo.so"
+  want inkscape /usr/bin/inkscape
+  want gdb /usr/bin/gdb
+  want clang /usr/bin/clang++
+  want lld /usr/bin/ld.lld
+  want rustc /usr/bin/rustc
+  want golang-go /usr/bin/go
+  want povray /usr/bin/povray
+  want openscad /usr/bin/openscad
+  want chromium /usr/bin/chromium /usr/bin/google-chrome
+  want firefox-esr /usr/bin/firefox-esr /usr/bin/firefox
+  want emacs-nox /usr/bin/emacs
+  want python3-venv "/usr/lib/python3.*/ensurepip/__init__.py"
+  want libglib2.0-tests /usr/libexec/installed-tests/glib
+  want dbus-daemon /usr/bin/dbus-daemon
+  want gdk-pixbuf-tests "/usr/libexec/installed-tests/gdk-pixbuf"
+  want mariadb-test /usr/share/mysql/mysql-test/mariadb-test-run.pl
+fi
+
 # Python's own tests are a package of their own, named after the minor version.
 if ! /usr/bin/python3 -c 'import test.test_dict' >/dev/null 2>&1; then
   minor=$(/usr/bin/python3 -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null ||
@@ -55,7 +100,7 @@ if [ -z "$missing" ]; then
   exit 0
 fi
 echo "install.sh: missing:$missing"
-[ "${1:-}" = "--list" ] && exit 0
+[ "$list" = yes ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then
   echo "install.sh: not root; install them with: sudo apt-get install$missing" >&2
   exit 77

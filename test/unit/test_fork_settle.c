@@ -150,8 +150,16 @@ static void try_state(mx_page_t* page, size_t i) {
   failures += (status != 0);
 }
 
+static void* waits_to_leave(void* arg) {
+  (void)arg;
+  sem_wait(&leave);
+  return NULL;
+}
+
 // The only other thread purges, and has no theap: what it claimed is free in the child.
 static void purger_vanishes(void) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, waits_to_leave, NULL) == 0);
   mi_free(mi_malloc(SIZE));
   mx_arenas_t* const arenas = &mx_subproc_main.arenas;
   mx_arena_t* const arena = mx_arena_at(arenas, 0);
@@ -168,6 +176,8 @@ static void purger_vanishes(void) {
   mx_bits_set(arena->free, i, 3);
   int status = 1;
   EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
 }
 
 // Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in the
@@ -234,11 +244,11 @@ static void numbers_differ(void) {
 }
 
 int main(void) {
-  numbers_differ();
-  purger_vanishes();
   pthread_t thread;
   sem_init(&ready, 0, 0);
   sem_init(&leave, 0, 0);
+  numbers_differ();
+  purger_vanishes();
   mi_free(mi_malloc(SIZE));  // this thread has a theap, too
   EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
   sem_wait(&ready);

@@ -138,7 +138,7 @@ static void test_names(void) {
       }
       const char* const variables[] = {entry, NULL};
       the_option = i;
-      the_value = 77;
+      the_value = mx_option_clamp(i, 77);
       run(variables, has_value, entry);
     }
   }
@@ -230,7 +230,8 @@ static int access_rules(void) {
   mx_option_set(mx_opt_memory_limit, -3);
   CHECK(mx_option_get_size(mx_opt_memory_limit) == 0);
   mx_option_set(mx_opt_memory_limit, LONG_MAX);
-  CHECK(mx_option_get_size(mx_opt_memory_limit) == PTRDIFF_MAX);
+  CHECK(mx_option_get(mx_opt_memory_limit) == MX_KIB_MAX);
+  CHECK(mx_option_get_size(mx_opt_memory_limit) == (size_t)MX_KIB_MAX * 1024);
   mx_option_set(mx_opt_os_tag, 33);
   CHECK(mx_option_get_size(mx_opt_os_tag) == 33);
   CHECK(mx_option_get_clamp(mx_opt_os_tag, 1, 10) == 10);
@@ -243,6 +244,58 @@ static int access_rules(void) {
   mx_option_set(mx_opt_guarded_max, 50);
   CHECK(mx_option_get(mx_opt_guarded_min) == 50);
   return 0;
+}
+
+// What no option must be, from whoever it comes.
+static int values_are_in_range(void) {
+  static const long values[] = {LONG_MIN, -4096,     -2,           -1,      0, 1, 2,
+                                100000,   INT32_MAX, LONG_MAX - 1, LONG_MAX};
+  for (int i = 0; i < mx_opt_count; i++) {
+    for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+      const long wanted = values[k], meant = mx_option_clamp(i, wanted);
+      mx_option_set_default(i, wanted);
+      CHECK(mx_option_get(i) == meant);
+      CHECK(mx_option_clamp(i, meant) == meant);
+      CHECK(meant == wanted || (meant > wanted) == (wanted < 0));
+    }
+    mx_option_set(i, -9);
+    CHECK(mx_option_get(i) == mx_option_clamp(i, -9));
+  }
+  return 0;
+}
+
+static void test_ranges(void) {
+  static const struct {
+    const char* entry;
+    int option;
+    long value;
+    const char* text;  // NULL: nothing is wrong with it
+  } table[] = {
+      {"MIMALLOC_GENERIC_COLLECT=4294967296", mx_opt_generic_collect, INT32_MAX,
+       "option generic_collect: 4294967296 is beyond what it can be; it is 2147483647\n"},
+      {"MIMALLOC_GENERIC_COLLECT=-1", mx_opt_generic_collect, 0, "it is 0\n"},
+      {"MIMALLOC_PURGE_DELAY=-2", mx_opt_purge_delay, -1, "it is -1\n"},
+      {"MIMALLOC_PURGE_DELAY=-1", mx_opt_purge_delay, -1, NULL},
+      {"MIMALLOC_ARENA_PURGE_MULT=9000000000", mx_opt_arena_purge_mult, 1000000, "it is 1000000\n"},
+      {"MIMALLOC_USE_NUMA_NODES=4294967296", mx_opt_use_numa_nodes, 1024, "it is 1024\n"},
+      {"MIMALLOC_RESERVE_HUGE_OS_PAGES_AT=4294967297", mx_opt_reserve_huge_os_pages_at, 1023,
+       "it is 1023\n"},
+      {"MIMALLOC_ALLOW_THP=3", mx_opt_allow_thp, 2, "it is 2\n"},
+      {"MIMALLOC_ARENA_RESERVE=-1", mx_opt_arena_reserve, 0, NULL},
+      {"MIMALLOC_ARENA_RESERVE=100T", mx_opt_arena_reserve, MX_ARENA_KIB_MAX, " KiB\n"},
+      {"MIMALLOC_MAX_ERRORS=-7", mx_opt_max_errors, -7, NULL},
+  };
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+    // 32 bits have no such number, or no such memory.
+    if (sizeof(long) == 4 && strlen(strchr(table[i].entry, '=')) > 10) continue;
+    const char* const variables[] = {table[i].entry, "MIMALLOC_SHOW_ERRORS=1", NULL};
+    the_option = table[i].option;
+    the_value = table[i].value;
+    run(variables, has_value, table[i].entry);
+    expect_said(table[i].text, table[i].entry);
+  }
+  const char* const none[] = {NULL};
+  run(none, values_are_in_range, "every option is in its range");
 }
 
 static int nothing(void) { return 0; }
@@ -286,7 +339,7 @@ static void test_messages(void) {
   expect_said("option 'memory_limit': 524288 KiB\n", "print");
   expect_said("option 'purge_delay': 1000\n", "print");
   expect_said("option 'deprecated_segment_cache': 0 (no effect)\n", "print");
-  expect_said(MX_DEBUG > 0 ? ", debug (built on " : ", release (built on ", "print");
+  expect_said(MX_DEBUG > 0 ? ", debug\n" : ", release\n", "print");
   char level[32];
   snprintf(level, sizeof(level), "secure level: %d\n", MX_SECURE);
   expect_said(level, "print");
@@ -305,6 +358,7 @@ int main(void) {
   test_names();
   test_older_names();
   test_precedence();
+  test_ranges();
   test_messages();
   if (failures == 0) printf("options: ok\n");
   return failures != 0;

@@ -57,7 +57,6 @@ static void test_contents(void) {
   memset(p, 3, SIZE);
   if (mx_os_reset(p, page)) EXPECT(p[0] == 3 || p[0] == 0);
   EXPECT(is_filled(p + page, SIZE - page, 3));
-  mx_os_populate(p, SIZE);
   mx_os_advise_large(p, SIZE, false);
   mx_os_advise_numa(p, SIZE, 0);
   EXPECT(is_filled(p + page, SIZE - page, 3));
@@ -69,23 +68,6 @@ static void test_contents(void) {
     EXPECT(p[page - 1] == 4);
   }
   mx_os_unmap(p, SIZE);
-}
-
-// The source must be usable afterwards, also for the OS itself: it fills it with random bytes.
-static void test_move(void) {
-  unsigned char* const from = (unsigned char*)mx_os_map(NULL, SIZE, true);
-  unsigned char* const to = (unsigned char*)mx_os_map(NULL, SIZE, true);
-  memset(from, 5, SIZE);
-  if (mx_os_move(from, to, SIZE)) {
-    EXPECT(is_filled(to, SIZE, 5) && is_filled(from, SIZE, 0));
-    EXPECT(mx_os_random(from, 64) && !is_filled(from, 64, 0));
-    memset(from, 6, SIZE);
-    EXPECT(is_filled(to, SIZE, 5));
-  } else {
-    EXPECT(is_filled(from, SIZE, 5) && is_filled(to, SIZE, 0));
-  }
-  mx_os_unmap(from, SIZE);
-  mx_os_unmap(to, SIZE);
 }
 
 // ---- process and machine -----------------------------------------------------------------------
@@ -142,7 +124,6 @@ int main(void) {
   test_machine();
   test_map();
   test_contents();
-  test_move();
   test_threads();
   EXPECT(errno == 4711);
   mx_os_set_errno(ENOMEM);

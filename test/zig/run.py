@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs `zig build test` on the package, in each mode that is asked for.
+"""Runs `zig build test` on the package, in each mode that is asked for, and `zig cc` on its C.
 
 The compiler is the package `ziglang`, installed by pip into a folder of the build; where that
 cannot be had the test is skipped (77), and says so.
@@ -46,6 +46,11 @@ def main():
         return SKIP
     cache = args.folder / f"cache-{args.version}"
     environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(cache / "global"))
+    print(f"== {args.version} cc -c src/static.c", flush=True)
+    whole = ["cc", "-O2", f"-I{args.source / 'include'}", "-c", str(args.source / "src/static.c"),
+             "-o", str(args.folder / "static.o")]
+    if subprocess.run(command + whole, env=environment, check=False).returncode != 0:
+        return 1
     modes = args.mode or ["Debug", "ReleaseSafe", "ReleaseFast", "ReleaseSmall"]
     for mode in modes:
         print(f"== {args.version} {mode}", flush=True)

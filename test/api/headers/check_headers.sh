@@ -12,6 +12,7 @@
 #    that use all of the present one are linked with it and run.
 # 4. What mimalloc-override.h redirects refers to mi_ functions only.
 #
+# By default those are gcc, clang and the newest clang that has its sanitizers.
 # CCS and CXXS name other compilers to use (none if empty), EXTRA_FLAGS further options, such as
 # -stdlib=libc++, JOBS how many compilers run at a time. Exits with 1 if anything failed.
 set -u
@@ -27,11 +28,12 @@ else
   HEADERS_INCLUDE=${1:-$here/../../../include}
   HEADERS_LIBRARY=${2:-}
   export HEADERS_INCLUDE HEADERS_LIBRARY
+  newest=$("$here/../../../cmake/clang.sh")
+  CCS=${CCS-gcc clang $newest}
+  CXXS=${CXXS-g++ clang++ ${newest:+clang++${newest#clang}}}
 fi
 include=$HEADERS_INCLUDE
 symbols=$here/../public-symbols.txt
-CCS=${CCS-gcc clang clang-19}
-CXXS=${CXXS-g++ clang++ clang++-19}
 flags="-Wall -Wextra -Wpedantic -Werror -I$include -I$here ${EXTRA_FLAGS:-}"
 temp=$(mktemp -d) || exit 1
 trap 'rm -rf "$temp"' EXIT

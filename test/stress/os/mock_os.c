@@ -3,12 +3,12 @@
 // the libc's, whose functions it includes under other names and calls.
 #define mx_os_map real_map
 #define mx_os_map_large real_map_large
+#define mx_os_unmap real_unmap
+#define mx_os_move real_move
 #define mx_os_commit real_commit
 #define mx_os_decommit real_decommit
 #define mx_os_purge real_purge
 #define mx_os_reset real_reset
-#define mx_os_populate real_populate
-#define mx_os_move real_move
 #define mx_os_protect real_protect
 #define mx_os_guard real_guard
 #define mx_os_clock_msecs real_clock
@@ -17,12 +17,12 @@
 #include "../../../src/os/linux.c"
 #undef mx_os_map
 #undef mx_os_map_large
+#undef mx_os_unmap
+#undef mx_os_move
 #undef mx_os_commit
 #undef mx_os_decommit
 #undef mx_os_purge
 #undef mx_os_reset
-#undef mx_os_populate
-#undef mx_os_move
 #undef mx_os_protect
 #undef mx_os_guard
 #undef mx_os_clock_msecs
@@ -30,6 +30,18 @@
 
 #include "mock_os.h"
 
+#include <string.h>
+
+// How a call that fails misbehaves, beyond doing nothing: each as some kernel does.
+typedef enum fault_s {
+  PLAIN,   // nothing is done
+  TORN,    // a move has unmapped its target (Linux before 6.17)
+  TAKEN,   // and another thread mapped something there at once; nor are addresses given as asked
+  UNCUT,   // memory cannot be unmapped for want of mappings, its contents go (vm.max_map_count)
+  HALF,    // contents were dropped before the rest failed
+} fault_t;
+
+static fault_t fault;
 static atomic_long calls;
 static atomic_long fail_at;        // number of the call, 0: none
 static atomic_int fails_after;     // all behind it, too
@@ -40,6 +52,11 @@ static atomic_ullong random_state = 1;
 
 static void read_environment(void) {
   const char* text = getenv("MOCK_FAIL");
+  static const char* const names[] = {"plain", "torn", "taken", "uncut", "half"};
+  const char* name = getenv("MOCK_FAULT");
+  for (int i = 0; name != NULL && i < 5; i++) {
+    if (strcmp(name, names[i]) == 0) fault = (fault_t)i;
+  }
   if (text == NULL) return;
   char* end;
   fail_at = strtol(text, &end, 10);
@@ -65,18 +82,69 @@ void mock_fail_next(void) {
 void mock_sleep(uint64_t msecs) { now += msecs; }
 void mock_seed(uint64_t seed) { random_state = seed; }
 
+// ---- what others map ----------------------------------------------------------------------------
+
+#define OTHERS_MAX 64
+#define OTHERS_BYTE 0xA7
+
+static struct {
+  _Atomic(unsigned char*) start;
+  size_t size;
+} others[OTHERS_MAX];
+static atomic_int other_count;
+
+// Another thread's memory, at an address that somebody else counted on.
+static void take_place(void* p, size_t size) {
+  const int i = atomic_fetch_add(&other_count, 1);
+  if (i >= OTHERS_MAX) return;
+  size = size < 16384 ? size : 16384;
+  unsigned char* const at = (unsigned char*)real_map(p, size, true);
+  if (at == NULL) return;
+  memset(at, OTHERS_BYTE, size);
+  others[i].size = size;
+  others[i].start = at;
+}
+
+bool mock_others_are_whole(void) {
+  for (int i = 0; i < OTHERS_MAX && i < other_count; i++) {
+    for (size_t at = 0; others[i].start != NULL && at < others[i].size; at++) {
+      if (others[i].start[at] != OTHERS_BYTE) return false;
+    }
+  }
+  return true;
+}
+
+// ---- the calls ----------------------------------------------------------------------------------
+
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  return fails() ? NULL : real_map(hint, size, commit);
+  if (!fails()) return real_map(hint, size, commit);
+  if (fault != TAKEN || hint == NULL) return NULL;
+  take_place(hint, size);
+  return real_map(NULL, size, commit);
 }
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
   return fails() ? NULL : real_map_large(hint, size, page_size, numa_node);
 }
+bool mx_os_unmap(void* p, size_t size) {
+  if (fault != UNCUT || !fails()) return real_unmap(p, size);
+  real_purge(p, size);
+  return false;
+}
+mx_move_t mx_os_move(void* from, void* to, size_t size) {
+  if (!fails()) return real_move(from, to, size);
+  if (fault != TORN && fault != TAKEN) return MX_MOVE_REFUSED;
+  real_unmap(to, size);
+  if (fault == TAKEN) take_place(to, size);
+  return MX_MOVE_TORN;
+}
 bool mx_os_commit(void* p, size_t size) { return !fails() && real_commit(p, size); }
-bool mx_os_decommit(void* p, size_t size) { return !fails() && real_decommit(p, size); }
+bool mx_os_decommit(void* p, size_t size) {
+  if (!fails()) return real_decommit(p, size);
+  if (fault == HALF) real_purge(p, size);
+  return false;
+}
 bool mx_os_purge(void* p, size_t size) { return !fails() && real_purge(p, size); }
 bool mx_os_reset(void* p, size_t size) { return !fails() && real_reset(p, size); }
-bool mx_os_populate(void* p, size_t size) { return !fails() && real_populate(p, size); }
-bool mx_os_move(void* from, void* to, size_t size) { return !fails() && real_move(from, to, size); }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   return !fails() && real_protect(p, size, accessible);
 }

@@ -3,10 +3,12 @@
 // can fail, a clock that stands until it is moved, and random numbers from a seed.
 //
 // The environment variable MOCK_FAIL makes calls fail from the very start of the process: "5" the
-// fifth one, "5+" that one and all after it, "5/" every fifth.
+// fifth one, "5+" that one and all after it, "5/" every fifth. MOCK_FAULT says how they fail: see
+// mock_os.c.
 #ifndef MOCK_OS_H
 #define MOCK_OS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // How many calls that can fail there were.
@@ -15,6 +17,8 @@ long mock_calls(void);
 void mock_heal(void);
 // The next call fails.
 void mock_fail_next(void);
+// Whether nobody wrote to what other threads are said to have mapped.
+bool mock_others_are_whole(void);
 // Moves the clock.
 void mock_sleep(uint64_t msecs);
 void mock_seed(uint64_t seed);

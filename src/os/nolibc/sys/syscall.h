@@ -8,7 +8,7 @@
 #define SYS_munmap 11
 #define SYS_madvise 28
 #define SYS_mremap 25
-#define SYS_mincore 27
+#define SYS_prlimit64 302
 #define SYS_mbind 237
 #define SYS_openat 257
 #define SYS_read 0
@@ -36,7 +36,7 @@
 #define SYS_munmap 215
 #define SYS_madvise 233
 #define SYS_mremap 216
-#define SYS_mincore 232
+#define SYS_prlimit64 261
 #define SYS_mbind 235
 #define SYS_openat 56
 #define SYS_read 63

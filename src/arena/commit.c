@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Owns the commitment of an arena's slices: what makes them usable before they are handed out.
+//
+// Only slices that are not committed are ever touched, and only by who claimed them: those in use
+// may have another protection by now, which their user wants. More than what was asked for is
+// committed at once, of free slices behind it that are claimed for that moment, since what is never
+// used costs nothing. When the OS refuses that, it is asked for what is needed.
+#include "../base/facts.h"
+#include "../base/options.h"
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "arena.h"
+
+// Slices that are committed beyond a request: a share of what is in use, between these. Where
+// memory is locked all of it becomes present.
+#define MORE_SHARE 16
+#define MORE_LEAST ((size_t)8)
+#define MORE_MOST ((size_t)1024)
+
+void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {
+  mx_os_advise_large(start, size, mx_option(allow_thp) >= 2);
+  if (arena->numa_node >= 0) mx_os_advise_numa(start, size, arena->numa_node);
+}
+
+// A run of slices that are the caller's and not committed.
+static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
+  void* const start = mx_arena_slice(arena, index);
+  const size_t size = count * MX_SLICE_SIZE;
+  if (arena->commit_fn != NULL) {
+    bool zeroed = false;
+    if (!arena->commit_fn(true, start, size, &zeroed, arena->commit_arg)) return MX_COMMIT_REFUSED;
+    if (!zeroed) *is_zero = false;
+  } else if (arena->is_reserved) {
+    if (!mx_vmem_commit(start, size)) return MX_COMMIT_REFUSED;
+  } else {
+    const mx_map_result_t result = mx_vmem_map_at(start, size);
+    if (result != MX_MAP_DONE) {
+      return result == MX_MAP_TAKEN ? MX_COMMIT_TAKEN : MX_COMMIT_REFUSED;
+    }
+    mx_arena_advise(arena, start, size);
+  }
+  mx_bits_set(arena->committed, index, count);
+  return MX_COMMIT_DONE;
+}
+
+static bool is_fresh(const mx_arena_t* arena, size_t i) {
+  return mx_bits_test(arena->free, i) && !mx_bits_test(arena->committed, i);
+}
+
+// Claims free slices from `index` on to be committed with those before them: how many.
+static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+  if (arena->commit_fn != NULL || arena->mapping == NULL) return 0;
+  if (arena->is_reserved && !mx_os_overcommits()) return 0;
+  const size_t in_use = (size_t)mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
+  const size_t most = mx_min(mx_max(in_use / MORE_SHARE, MORE_LEAST), MORE_MOST);
+  const size_t end =
+      mx_min(mx_align_up(index + most, MORE_LEAST), mx_load_relaxed(&arena->usable));
+  size_t count = 0;
+  while (index + count < end && is_fresh(arena, index + count)) count++;
+  return count > 0 && mx_bits_try_claim(arena->free, index, count) ? count : 0;
+}
+
+static void put_back(mx_arena_t* arena, size_t index, size_t count) {
+  if (count > 0) mx_bits_set(arena->free, index, count);
+  size_t low = mx_load_relaxed(&arena->low_hint);
+  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
+}
+
+// Something else lies at a slice: the arena ends there. What it has beyond is used up.
+static void end_at(mx_arena_t* arena, size_t index) {
+  size_t usable = mx_load_relaxed(&arena->usable);
+  while (index < usable && !mx_cas_weak_acq_rel(&arena->usable, &usable, index)) {}
+}
+
+static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
+                                    size_t count, bool* is_zero) {
+  const size_t more = claim_more(arenas, arena, index + count);
+  mx_commit_t result = commit_run(arena, index, count + more, is_zero);
+  if (result != MX_COMMIT_DONE && more > 0) {
+    if (result == MX_COMMIT_TAKEN) end_at(arena, index + count);
+    result = commit_run(arena, index, count, is_zero);
+  }
+  if (more > 0) put_back(arena, index + count, more);
+  return result;
+}
+
+mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                            bool* is_zero) {
+  if (mx_bits_count(arena->committed, index, count) == count) return MX_COMMIT_DONE;
+  for (const size_t end = index + count; index < end; index += count) {
+    const bool done = mx_bits_test(arena->committed, index);
+    count = 1;
+    while (index + count < end && mx_bits_test(arena->committed, index + count) == done) count++;
+    if (done) continue;
+    const mx_commit_t result =
+        (index + count == end ? commit_with_more(arenas, arena, index, count, is_zero)
+                              : commit_run(arena, index, count, is_zero));
+    if (result == MX_COMMIT_TAKEN) end_at(arena, index);
+    if (result != MX_COMMIT_DONE) return result;
+  }
+  return MX_COMMIT_DONE;
+}
+
+static void unmap_committed(const mx_arena_t* arena) {
+  for (size_t i = 0, count; i < arena->slices; i += count) {
+    i = mx_bits_find_run(arena->committed, NULL, arena->slices, 1, i, 1, 0);
+    if (i == SIZE_MAX) return;
+    count = 1;
+    while (i + count < arena->slices && mx_bits_test(arena->committed, i + count)) count++;
+    mx_vmem_unmap(mx_arena_slice(arena, i), count * MX_SLICE_SIZE, 0);
+  }
+}
+
+void mx_arena_unmap(mx_arena_t* arena) {
+  if (arena->mapping == NULL) return;
+  if (arena->is_reserved) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
+  else unmap_committed(arena);
+  mx_vmem_placed_is_free(MX_ZONE_NEAR, arena->mapping, arena->mapping_size);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Owns the lists that a theap's pages are on: doubly linked, ended by NULL, and the first page's
+// `prev` is the last one, so that both ends are found in one step.
+#ifndef MX_HEAP_PAGE_LIST_H
+#define MX_HEAP_PAGE_LIST_H
+
+#include "../page/page.h"
+
+mx_inline mx_page_t* mx_list_last(mx_page_t* list) { return list == NULL ? NULL : list->prev; }
+
+mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
+  mx_page_t* const head = *list;
+  page->next = head;
+  page->prev = page;
+  if (head != NULL) {
+    page->prev = head->prev;
+    head->prev = page;
+  }
+  *list = page;
+}
+
+// Puts a page behind one of the list.
+mx_inline void mx_list_insert(mx_page_t* list, mx_page_t* at, mx_page_t* page) {
+  page->prev = at;
+  page->next = at->next;
+  if (at->next != NULL) at->next->prev = page;
+  else list->prev = page;
+  at->next = page;
+}
+
+mx_inline void mx_list_remove(mx_page_t** list, mx_page_t* page) {
+  if (*list == page) *list = page->next;
+  else page->prev->next = page->next;
+  if (page->next != NULL) page->next->prev = page->prev;
+  else if (*list != NULL) (*list)->prev = page->prev;
+  page->next = page->prev = NULL;
+}
+
+// Makes the first page the last one.
+mx_inline void mx_list_turn(mx_page_t** list) {
+  mx_page_t* const page = *list;
+  if (page->next == NULL) return;
+  *list = page->next;
+  page->prev->next = page;
+  page->next = NULL;
+}
+
+#endif

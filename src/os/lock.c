@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+// Owns the lock of base/lock.h: taking it, sleeping for it, and forks around it.
+//
+// The word is 0, or the identity of the holder, whose lowest bit says that somebody may sleep. Who
+// slept cannot know whether there are others, so it takes the lock with that bit set; at worst that
+// wakes nobody. Sleepers compare the lower half of the word: if it is the same again, the bit is
+// set, and the release to come wakes them.
+#include "../base/lock.h"
+
+#include "os.h"
+#include "system.h"
+#include "thread.h"
+
+#if !MX_WAITS_ON_ADDRESS && MX_UNIX
+#include <errno.h>
+#include <time.h>
+#endif
+
+#define WAITED ((uintptr_t)1)
+
+// Tries before a waiter sleeps: about as long as what is done under a lock.
+#if defined(MX_EXPLORE)
+#define SPINS 0
+#else
+#define SPINS 64
+#endif
+
+// ---- sleeping ----------------------------------------------------------------------------------
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define LOWER_HALF (sizeof(uintptr_t) / sizeof(uint32_t) - 1)
+#else
+#define LOWER_HALF 0
+#endif
+
+#if MX_WAITS_ON_ADDRESS
+static void nap(void) {
+  static mx_atomic(uint32_t) nothing;
+  mx_os_wait(&nothing, 0, 1);
+}
+
+// What the system compares is 32 bits: those that have the lowest one.
+static mx_atomic(uint32_t)* lower_half(mx_lock_t* lock) {
+  return (mx_atomic(uint32_t)*)(void*)&lock->holder + LOWER_HALF;
+}
+
+static void sleep_on(mx_lock_t* lock, uintptr_t seen, uint64_t msecs) {
+  mx_os_wait(lower_half(lock), (uint32_t)seen, msecs);
+}
+
+static void wake_one(mx_lock_t* lock) { mx_os_wake(lower_half(lock)); }
+#else
+static void nap(void) {
+#if MX_UNIX
+  const struct timespec pause = {0, 200000};
+  const int saved = errno;
+  nanosleep(&pause, NULL);
+  errno = saved;
+#else
+  mx_os_yield();
+#endif
+}
+
+// Nobody is told of a release: it is looked for from time to time.
+static void sleep_on(mx_lock_t* lock, uintptr_t seen, uint64_t msecs) {
+  (void)msecs;
+  if (mx_load_relaxed(&lock->holder) == seen) nap();
+}
+
+static void wake_one(mx_lock_t* lock) { (void)lock; }
+#endif
+
+void mx_pause(unsigned turn) {
+  if (turn < 8) mx_os_yield();
+  else nap();
+}
+
+// ---- the lock ----------------------------------------------------------------------------------
+
+static bool take_lock(mx_lock_t* lock, uintptr_t as) {
+  uintptr_t none = 0;
+  return mx_load_relaxed(&lock->holder) == 0 && mx_cas_strong_acq_rel(&lock->holder, &none, as);
+}
+
+// Until a time of the clock (0: without end).
+static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t until) {
+  const uintptr_t self = mx_thread_id();
+  for (unsigned spins = 0; spins < SPINS; spins++) {
+    if (take_lock(lock, self)) return true;
+    mx_spin_hint();
+  }
+  while (!take_lock(lock, self | WAITED)) {
+    uintptr_t seen = mx_load_relaxed(&lock->holder);
+    if (seen == 0) continue;
+    const bool is_noted =
+        ((seen & WAITED) != 0 || mx_cas_strong_acq_rel(&lock->holder, &seen, seen | WAITED));
+    if (!is_noted) continue;
+    const uint64_t now = (until == 0 ? 0 : mx_os_clock_msecs());
+    if (until != 0 && now >= until) return false;
+    sleep_on(lock, seen | WAITED, until == 0 ? 0 : until - now);
+  }
+  return true;
+}
+
+bool mx_lock_try(mx_lock_t* lock) {
+  mx_call_enter();
+  const bool taken = take_lock(lock, mx_thread_id());
+  if (!taken) mx_call_leave();
+  return taken;
+}
+
+void mx_lock_acquire(mx_lock_t* lock) {
+  mx_call_enter();
+  if (mx_unlikely(!take_lock(lock, mx_thread_id()))) wait_for(lock, 0);
+}
+
+void mx_lock_release(mx_lock_t* lock) {
+  const uintptr_t was = mx_exchange_acq_rel(&lock->holder, (uintptr_t)0);
+  if (mx_unlikely((was & WAITED) != 0)) wake_one(lock);
+  mx_call_leave();
+}
+
+bool mx_lock_is_mine(const mx_lock_t* lock) {
+  return (mx_load_relaxed(&lock->holder) & ~WAITED) == mx_thread_id();
+}
+
+void mx_lock_reset(mx_lock_t* lock) {
+  if (!mx_lock_is_mine(lock)) mx_store_relaxed(&lock->holder, (uintptr_t)0);
+}
+
+// ---- forks -------------------------------------------------------------------------------------
+
+// Milliseconds that a fork waits for a lock before it lets go of all that it took and begins again,
+// and after which it goes on without those that it does not get.
+#define TRY_MSECS 10
+#define GIVE_UP_MSECS 1000
+
+#define LEVELS 4  // forks of one thread inside each other; those further in share the last place
+
+typedef struct fork_s {
+  uint64_t until;  // when it goes on without, 0: it has got all so far
+  bool is_inside, has_missed;
+} fork_t;
+
+mx_used static mx_thread_local uint32_t fork_level;
+mx_used static mx_thread_local fork_t forks_of_thread[LEVELS];
+mx_used static mx_thread_local mx_lock_t* missed;
+
+static fork_t* this_fork(void) {
+  const uint32_t level = mx_tls(fork_level);
+  return &mx_tls(forks_of_thread)[level <= LEVELS ? level - 1 : LEVELS - 1];
+}
+
+void mx_fork_begin(void) {
+  const bool is_inside = (mx_call_depth != 0);
+  mx_call_enter();
+  mx_tls(fork_level)++;
+  fork_t* const f = this_fork();
+  f->is_inside = is_inside;
+  f->has_missed = false;
+  f->until = 0;
+}
+
+mx_cold bool mx_fork_has_begun(void) { return mx_tls(fork_level) != 0; }
+
+void mx_fork_end(void) {
+  if (mx_tls(fork_level) == 0) return;
+  mx_tls(fork_level)--;
+  mx_call_leave();
+}
+
+bool mx_fork_is_inside(void) {
+  return mx_tls(fork_level) == 0 ? mx_call_depth != 0 : this_fork()->is_inside;
+}
+
+bool mx_fork_has_missed(void) { return mx_tls(fork_level) != 0 && this_fork()->has_missed; }
+
+bool mx_fork_take(mx_lock_t* lock) {
+  if (mx_lock_is_mine(lock)) return true;
+  mx_call_enter();
+  if (mx_unlikely(!take_lock(lock, mx_thread_id()))) {
+    const uint64_t now = mx_os_clock_msecs();
+    fork_t* const f = this_fork();
+    if (f->until == 0) f->until = now + GIVE_UP_MSECS;
+    const bool is_last = (now >= f->until);
+    if (!wait_for(lock, is_last ? now : now + TRY_MSECS)) {
+      mx_call_leave();
+      f->has_missed = is_last;
+      mx_tls(missed) = lock;
+      return is_last;
+    }
+  }
+  lock->fork_level = mx_tls(fork_level);
+  return true;
+}
+
+// Holding nothing that another fork may wait for.
+void mx_fork_wait(void) {
+  mx_lock_t* const lock = mx_tls(missed);
+  mx_call_enter();
+  if (lock != NULL && wait_for(lock, this_fork()->until)) mx_lock_release(lock);
+  else mx_call_leave();
+}
+
+bool mx_fork_let_go(mx_lock_t* lock) {
+  if (mx_lock_is_mine(lock) && lock->fork_level != 0 && lock->fork_level == mx_tls(fork_level)) {
+    lock->fork_level = 0;
+    mx_lock_release(lock);
+  }
+  return true;
+}
+
+bool mx_fork_let_go_in_child(mx_lock_t* lock) {
+  if (mx_lock_is_mine(lock)) return mx_fork_let_go(lock);
+  lock->fork_level = 0;
+  mx_lock_reset(lock);
+  return true;
+}

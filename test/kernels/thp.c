@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Transparent large pages on machines where they are given always, on request, or never; the first
+// argument says which. By default none are in the library's memory, so that a program that touches
+// one byte in each MiB does not have all of it resident; with `allow_thp` there are some, where the
+// machine has them.
+#include "guest.h"
+
+#include <mimalloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define SIZE (64 * MIB)
+
+static long touch_and_look(int allow) {
+  mi_option_set(mi_option_allow_thp, allow);
+  unsigned char* const p = (unsigned char*)mi_malloc(SIZE);
+  CHECK(p != NULL);
+  for (size_t i = 0; i < SIZE; i += MIB) p[i] = 1;
+  // Huge blocks may be several mappings; the middle lies in the largest.
+  const long large = mapping_kib(p + SIZE / 2, "AnonHugePages:");
+  mi_free(p);
+  return large;
+}
+
+static long in_child(int allow) {
+  int pipe_of[2];
+  CHECK(pipe(pipe_of) == 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const long found = touch_and_look(allow);
+    CHECK(write(pipe_of[1], &found, sizeof(found)) == (ssize_t)sizeof(found));
+    _exit(0);
+  }
+  long found = -1;
+  int status = 0;
+  waitpid(pid, &status, 0);
+  CHECK(status == 0 && read(pipe_of[0], &found, sizeof(found)) == (ssize_t)sizeof(found));
+  return found;
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2);
+  const int has = strcmp(argv[1], "never") != 0;
+  char text[128] = "";
+  FILE* const f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+  CHECK(f != NULL && fgets(text, sizeof(text), f) != NULL);
+  char wanted[32];
+  snprintf(wanted, sizeof(wanted), "[%s]", argv[1]);
+  CHECK(strstr(text, wanted) != NULL);
+  for (int allow = 0; allow < 3; allow++) {
+    const long found = in_child(allow);
+    printf("allow_thp=%d: %ld KiB in large pages\n", allow, found);
+    CHECK_ROW(allow > 0 && has ? found >= (long)(16 * MIB / KIB) : found == 0, allow);
+  }
+  return 0;
+}

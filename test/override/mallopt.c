@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// mallopt answers as glibc's own does for each of its parameters, and does what the documents say.
+//
+//   mallopt LIBRARY
+//
+// The program runs itself twice, without and with the library before it, and compares what mallopt
+// answers to the same calls, each in a process of its own. Numbers that are no parameter get 0 from
+// the library, though glibc says 1.
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mimalloc.h"
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+// Only where the library is.
+long mi_option_get(mi_option_t option) __attribute__((weak));
+
+static const int parameters[] = {M_MXFAST, M_NLBLKS, M_GRAIN, M_KEEP, M_TRIM_THRESHOLD, M_TOP_PAD,
+                                 M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB,
+                                 M_ARENA_TEST, M_ARENA_MAX};
+static const int unknown[] = {0, 5, 6, 100, 12345, INT_MAX, -9, -10, -99, -102, -12345, INT_MIN};
+static const int values[] = {
+    INT_MIN, INT_MIN + 1, -65536, -2, -1, 0, 1, 2, 3, 5, 7, 8, 16, 63, 64, 79, 80, 81, 127, 128,
+    159, 160, 161, 255, 256, 1023, 1024, 1025, 4096, 65536, 131072, 1 << 20, 32 << 20,
+    (32 << 20) + 1, 1 << 30, INT_MAX};
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+// ---- answers -----------------------------------------------------------------------------------
+
+// One call, in a child, which then must be able to allocate.
+static int answer(int parameter, int value) {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    errno = 4711;
+    const int result = mallopt(parameter, value);
+    if (errno != 4711) _exit(100);
+    for (size_t size = 1; size < (8 << 20); size = 3 * size + 1) {
+      char* const p = malloc(size);
+      if (p == NULL) _exit(101);
+      memset(p, 1, size);
+      free(p);
+    }
+    _exit(result >= 0 && result <= 1 ? result : 102);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 200;
+}
+
+static void print_answers(void) {
+  for (int i = 0; i < COUNT(parameters); i++) {
+    for (int k = 0; k < COUNT(values); k++) putchar('0' + answer(parameters[i], values[k]) % 10);
+  }
+}
+
+static void read_answers(const char* self, const char* library, char* text, size_t size) {
+  char command[4096];
+  snprintf(command, sizeof(command), "LD_PRELOAD='%s' '%s' answers", library, self);
+  FILE* const pipe = popen(command, "r");
+  const size_t length = (pipe == NULL ? 0 : fread(text, 1, size - 1, pipe));
+  text[length] = 0;
+  EXPECT(pipe != NULL && pclose(pipe) == 0);
+}
+
+static void compare(const char* self, const char* library) {
+  static char theirs[4096], ours[4096];
+  read_answers(self, "", theirs, sizeof(theirs));
+  read_answers(self, library, ours, sizeof(ours));
+  EXPECT(strlen(theirs) == (size_t)(COUNT(parameters) * COUNT(values)));
+  EXPECT(strlen(theirs) == strlen(ours));
+  for (int i = 0; i < COUNT(parameters); i++) {
+    for (int k = 0; k < COUNT(values); k++) {
+      const int at = i * COUNT(values) + k;
+      // Some releases of glibc refuse more than half of one of their heaps.
+      if (parameters[i] == M_MMAP_THRESHOLD && (values[k] < 0 || values[k] > 512 << 10)) continue;
+      if (theirs[at] == ours[at]) continue;
+      printf("mallopt(%d, %d): glibc answers %c, the library %c\n", parameters[i], values[k],
+             theirs[at], ours[at]);
+      failures++;
+    }
+  }
+}
+
+// ---- effects -----------------------------------------------------------------------------------
+
+static int is_mapped(const void* p) {
+  unsigned char present;
+  void* const page = (void*)((size_t)p & ~(size_t)4095);
+  return mincore(page, 1, &present) == 0;
+}
+
+// Whether a block of this size has a mapping of its own, which goes with it.
+static int goes_with_its_mapping(size_t size) {
+  char* const p = malloc(size);
+  if (p == NULL) return -1;
+  memset(p, 1, size);
+  const char* volatile middle = p + size / 2;
+  free(p);
+  return !is_mapped((const void*)(size_t)middle);
+}
+
+#define OPTION(name) mi_option_get(mi_option_##name)
+
+static void check_effects(void) {
+  for (int i = 0; i < COUNT(unknown); i++) {
+    for (int k = 0; k < COUNT(values); k++) EXPECT(mallopt(unknown[i], values[k]) == 0);
+  }
+  EXPECT(!goes_with_its_mapping(8 << 20));
+  EXPECT(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1 && OPTION(arena_max_object_size) == 1024);
+  EXPECT(goes_with_its_mapping(8 << 20));
+  EXPECT(mallopt(M_MMAP_MAX, 0) == 1);
+  EXPECT(!goes_with_its_mapping(8 << 20));
+  EXPECT(mallopt(M_MMAP_MAX, 65536) == 1 && OPTION(arena_max_object_size) == 2 << 20);
+  EXPECT(mallopt(M_MMAP_THRESHOLD, -1) == 1 && !goes_with_its_mapping(8 << 20));
+  EXPECT(mallopt(M_TRIM_THRESHOLD, 5000) == 1 && OPTION(minimal_purge_size) == 5);
+  EXPECT(OPTION(purge_delay) == 1000);
+  EXPECT(mallopt(M_TRIM_THRESHOLD, -1) == 1 && OPTION(purge_delay) == -1);
+  EXPECT(mallopt(M_TRIM_THRESHOLD, 0) == 1 && OPTION(purge_delay) == 1000);
+  EXPECT(OPTION(minimal_purge_size) == 0);
+  EXPECT(mallopt(M_PERTURB, 0x55) == 1 && OPTION(zero_on_free) == 1);
+  EXPECT(mallopt(M_PERTURB, 0) == 1 && OPTION(zero_on_free) == 0);
+  EXPECT(mallopt(M_CHECK_ACTION, 3) == 1 && OPTION(abort_on_error) == 1);
+  EXPECT(OPTION(show_errors) == 1);
+  EXPECT(mallopt(M_CHECK_ACTION, 0) == 1 && OPTION(abort_on_error) == -1);
+  EXPECT(OPTION(show_errors) == 0);
+  EXPECT(mallopt(M_ARENA_MAX, 1) == 1 && OPTION(page_full_retain) == 0);
+  EXPECT(mallopt(M_ARENA_MAX, 2) == 1 && OPTION(page_full_retain) == 1);
+  EXPECT(mallopt(M_ARENA_MAX, 8) == 1 && OPTION(page_full_retain) == 2);
+  EXPECT(mallopt(M_TOP_PAD, 64 << 20) == 1 && OPTION(arena_reserve) == 1L << 20);
+  EXPECT(mallopt(M_TOP_PAD, INT_MAX) == 1 && OPTION(arena_reserve) == 2L << 20);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  if (strcmp(argv[1], "answers") == 0) {
+    print_answers();
+    return 0;
+  }
+  if (strcmp(argv[1], "effects") == 0) {
+    if (mi_option_get == NULL) return 3;
+    check_effects();
+    return failures != 0;
+  }
+  char command[4096];
+  compare(argv[0], argv[1]);
+  snprintf(command, sizeof(command), "LD_PRELOAD='%s' '%s' effects", argv[1], argv[0]);
+  fflush(stdout);
+  EXPECT(system(command) == 0);
+  if (failures == 0) printf("%d parameters as glibc answers\n", COUNT(parameters));
+  return failures != 0;
+}

@@ -1,0 +1,22 @@
+;;; SPDX-License-Identifier: MIT  -*- lexical-binding: t -*-
+;; Buffers, strings, tables, regular expressions, JSON, a process, and the byte compiler.
+(let ((table (make-hash-table :test 'equal)) (sum 0))
+  (dotimes (i 60000)
+    (puthash (format "key %d" (% (* i 7919) 20011)) (make-string (% i 50) ?x) table))
+  (maphash (lambda (_ v) (setq sum (+ sum (length v)))) table)
+  (princ (format "%d %d\n" (hash-table-count table) sum)))
+(with-temp-buffer
+  (dotimes (i 20000) (insert (format "%d line %s\n" (% (* i 7919) 20011) (make-string (% i 40) ?y))))
+  (sort-numeric-fields 1 (point-min) (point-max))
+  (goto-char (point-min))
+  (let ((n 0))
+    (while (re-search-forward "^\\([0-9]+\\) line y\\{9\\}$" nil t) (setq n (1+ n)) (replace-match "<\\1>"))
+    (princ (format "%d %d %s\n" n (buffer-size) (md5 (current-buffer))))))
+(garbage-collect)
+(require (quote json))
+(princ (format "%s\n" (secure-hash 'sha256 (json-encode (mapcar (lambda (i) (list (cons 'n i) (cons 's (make-string (% i 9) ?z)))) (number-sequence 1 3000))))))
+(princ (format "%s" (with-temp-buffer (call-process "sh" nil t nil "-c" "echo from a child; seq 1000 | tail -1") (buffer-string))))
+(with-temp-file "made.el" (insert ";; -*- lexical-binding: t -*-\n") (dotimes (i 800) (prin1 `(defun made-f (x) (let ((y (* x ,i))) (mapcar (lambda (z) (+ y z ,i)) (list x y)))) (current-buffer)) (insert "\n")))
+(princ (format "%s\n" (byte-compile-file "made.el")))
+(load (expand-file-name "made.elc") nil t)
+(princ (format "%S\n" (made-f 3)))

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+// The lock: one holder at a time; who waits sleeps, also a thread of real-time priority that keeps
+// the holder from its only processor; forks inside of each other, and one that does not get a lock.
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/base/lock.h"
+#include "../../src/os/thread.h"
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static mx_lock_t lock;
+
+static double seconds_of(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+// ---- one holder --------------------------------------------------------------------------------
+
+#define TURNS 20000
+static int turns;
+
+static void* takes_turns(void* arg) {
+  (void)arg;
+  for (int i = 0; i < TURNS; i++) {
+    if (i % 3 != 0 || !mx_lock_try(&lock)) mx_lock_acquire(&lock);
+    turns++;
+    mx_lock_release(&lock);
+  }
+  return NULL;
+}
+
+static void one_at_a_time(void) {
+  pthread_t threads[6];
+  for (int i = 0; i < 6; i++) EXPECT(pthread_create(&threads[i], NULL, takes_turns, NULL) == 0);
+  for (int i = 0; i < 6; i++) pthread_join(threads[i], NULL);
+  EXPECT(turns == 6 * TURNS && !mx_lock_is_mine(&lock) && mx_call_depth == 0);
+}
+
+// ---- sleep -------------------------------------------------------------------------------------
+
+// Of processor time; who spins or yields uses what the processor has.
+#define AWAKE_MOST 0.03
+
+static void* waits(void* used) {
+  const double before = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  mx_lock_acquire(&lock);
+  mx_lock_release(&lock);
+  *(double*)used = seconds_of(CLOCK_THREAD_CPUTIME_ID) - before;
+  return NULL;
+}
+
+static void waiters_sleep(void) {
+  pthread_t threads[4];
+  double used[4];
+  mx_lock_acquire(&lock);
+  for (int i = 0; i < 4; i++) EXPECT(pthread_create(&threads[i], NULL, waits, &used[i]) == 0);
+  usleep(600000);
+  mx_lock_release(&lock);
+  for (int i = 0; i < 4; i++) {
+    pthread_join(threads[i], NULL);
+    EXPECT(used[i] < AWAKE_MOST);
+  }
+}
+
+// ---- real time ---------------------------------------------------------------------------------
+
+#if defined(__linux__)
+static bool is_held;
+
+static void burn(double seconds) {
+  const double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  while (seconds_of(CLOCK_THREAD_CPUTIME_ID) - begin < seconds) continue;
+}
+
+static void* holds(void* arg) {
+  (void)arg;
+  mx_lock_acquire(&lock);
+  __atomic_store_n(&is_held, true, __ATOMIC_RELEASE);
+  burn(0.05);
+  mx_lock_release(&lock);
+  return NULL;
+}
+
+static bool be_urgent(int policy) {
+  const struct sched_param param = {policy == SCHED_OTHER ? 0 : 10};
+  return pthread_setschedparam(pthread_self(), policy, &param) == 0;
+}
+
+static bool stay_on_one_processor(void) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return false;
+  for (int i = 0; i < CPU_SETSIZE; i++) {
+    if (!CPU_ISSET(i, &all)) continue;
+    CPU_SET(i, &one);
+    break;
+  }
+  return sched_setaffinity(0, sizeof(one), &one) == 0;
+}
+
+static void* works(void* over) {
+  while (!__atomic_load_n((bool*)over, __ATOMIC_ACQUIRE)) {
+    mi_heap_t* const heap = mi_heap_new();
+    void* const p = mi_heap_malloc(heap, 100);
+    mi_heap_destroy(heap);
+    EXPECT(p != NULL);
+  }
+  return NULL;
+}
+
+// The same calls as the others', whose locks it finds held whenever it preempted one of them there.
+static double work_urgently(double seconds) {
+  double worst = 0;
+  const double end = seconds_of(CLOCK_MONOTONIC) + seconds;
+  while (seconds_of(CLOCK_MONOTONIC) < end) {
+    usleep(300);
+    const double before = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    mi_heap_t* const heap = mi_heap_new();
+    mi_free(mi_heap_malloc(heap, 100));
+    mi_heap_destroy(heap);
+    const double used = seconds_of(CLOCK_THREAD_CPUTIME_ID) - before;
+    if (used > worst) worst = used;
+  }
+  return worst;
+}
+
+static void* in_real_time(void* arg) {
+  pthread_t threads[3];
+  bool over = false;
+  double used = 0;
+  (void)arg;
+  if (!stay_on_one_processor() || !be_urgent(SCHED_FIFO) || !be_urgent(SCHED_OTHER)) {
+    printf("no right to real-time priority: left out\n");
+    return NULL;
+  }
+  EXPECT(pthread_create(&threads[0], NULL, holds, NULL) == 0);
+  while (!__atomic_load_n(&is_held, __ATOMIC_ACQUIRE)) usleep(100);
+  be_urgent(SCHED_FIFO);
+  waits(&used);
+  EXPECT(used < AWAKE_MOST);
+  be_urgent(SCHED_OTHER);
+  pthread_join(threads[0], NULL);
+  for (int i = 0; i < 3; i++) EXPECT(pthread_create(&threads[i], NULL, works, &over) == 0);
+  be_urgent(SCHED_FIFO);
+  EXPECT(work_urgently(1) < AWAKE_MOST);
+  be_urgent(SCHED_OTHER);
+  __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+  for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+  return NULL;
+}
+
+static void real_time(void) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, in_real_time, NULL) == 0);
+  pthread_join(thread, NULL);
+}
+#else
+static void real_time(void) {}
+#endif
+
+// ---- forks -------------------------------------------------------------------------------------
+
+static mx_lock_t other, kept;
+static bool has_kept, may_end;
+
+static void forks_inside_of_each_other(void) {
+  mx_lock_acquire(&kept);  // a call that is interrupted
+  mx_fork_begin();
+  EXPECT(mx_fork_is_inside() && mx_fork_take(&kept) && mx_fork_take(&lock));
+  mx_fork_begin();
+  EXPECT(mx_fork_take(&kept) && mx_fork_take(&lock) && mx_fork_take(&other));
+  EXPECT(mx_lock_is_mine(&other) && !mx_fork_has_missed());
+  mx_fork_let_go(&kept);
+  mx_fork_let_go(&lock);
+  mx_fork_let_go(&other);
+  EXPECT(mx_lock_is_mine(&kept) && mx_lock_is_mine(&lock) && !mx_lock_is_mine(&other));
+  mx_fork_end();
+  mx_fork_let_go_in_child(&kept);
+  mx_fork_let_go_in_child(&lock);
+  EXPECT(mx_lock_is_mine(&kept) && !mx_lock_is_mine(&lock));
+  mx_fork_end();
+  mx_lock_release(&kept);
+  EXPECT(!mx_lock_is_mine(&kept) && mx_call_depth == 0 && !mx_fork_has_begun());
+}
+
+static void* keeps(void* arg) {
+  (void)arg;
+  mx_lock_acquire(&kept);
+  __atomic_store_n(&has_kept, true, __ATOMIC_RELEASE);
+  while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE)) usleep(1000);
+  mx_lock_release(&kept);
+  return NULL;
+}
+
+static void fork_without_a_lock(void) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, keeps, NULL) == 0);
+  while (!__atomic_load_n(&has_kept, __ATOMIC_ACQUIRE)) usleep(100);
+  const double begin = seconds_of(CLOCK_MONOTONIC);
+  mx_fork_begin();
+  EXPECT(!mx_fork_is_inside());
+  int tries = 0;
+  while (!(mx_fork_take(&lock) && mx_fork_take(&kept))) {
+    mx_fork_let_go(&lock);
+    mx_fork_let_go(&kept);
+    EXPECT(!mx_lock_is_mine(&lock) && mx_call_depth == 1);
+    mx_fork_wait();
+    tries++;
+  }
+  EXPECT(tries > 0 && mx_fork_has_missed() && mx_lock_is_mine(&lock) && !mx_lock_is_mine(&kept));
+  EXPECT(seconds_of(CLOCK_MONOTONIC) - begin > 0.5);
+  mx_fork_let_go(&lock);
+  mx_fork_let_go(&kept);
+  mx_fork_end();
+  __atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  EXPECT(mx_lock_try(&kept) && mx_lock_try(&lock));
+  mx_lock_release(&kept);
+  mx_lock_release(&lock);
+  EXPECT(mx_call_depth == 0);
+}
+
+static int late;
+static void comes_late(void) { late++; }
+
+static void what_comes_late(void) {
+  mx_call_then(&comes_late);
+  EXPECT(late == 1);
+  mx_call_enter();
+  mx_lock_acquire(&lock);
+  mx_call_then(&comes_late);
+  mx_lock_release(&lock);
+  EXPECT(late == 1);
+  mx_call_leave();
+  EXPECT(late == 2);
+  mx_call_enter();
+  mx_call_leave();
+  EXPECT(late == 2);
+}
+
+int main(void) {
+  one_at_a_time();
+  waiters_sleep();
+  real_time();
+  forks_inside_of_each_other();
+  fork_without_a_lock();
+  what_comes_late();
+  printf("%d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Boots real kernels in emulated machines, runs the tests on them, and prints a table.
+
+  kernels.py [--list] [--quick] [--install] [--update] [--programs FOLDER] [--builds NAME,...]
+             [--tests REGEX] [--minutes M] [--jobs N] [--wrap COMMAND] [ROW...]
+
+A row is a kernel of a suite of the distribution on a machine: `bookworm` is that suite's kernel on
+two processors with 3,000 MB, `trixie-numa` another one on two NUMA nodes. Without ROWs all are run.
+The programs are built on this machine, release and secure, into out/kernels/ARCHITECTURE-BUILD, or
+are those of FOLDER; --builds chooses among them. The kernels come by apt from the mirror that this
+machine uses, into out/kernels/packages, and stay there; --update looks for newer ones. --install
+has apt-get bring the emulators and compilers that are missing.
+
+The guests have no disk: programs, libraries and a small first process are in the initial file
+system. No hardware acceleration is used, so a test takes five to twenty times as long as here; tests
+of stress run for a second each. A kernel that panics while it boots, which the emulator brings about
+now and then, is booted again, as is one that dies under a test, which then begins with that test;
+twice the same is a failure. A row has M minutes (40). --quick is one row of a few tests, of which
+some are left out where the machine is too slow for two minutes. The console of a row is in
+out/kernels/ROW.log.
+
+Exit status 0 when all that was run passed, 77 when nothing could be run, 1 otherwise.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from kernels import image, machine, packages
+from kernels.rows import QUICK_ALWAYS, QUICK_ROW, QUICK_SECONDS, QUICK_THEN, ROWS
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OUT = ROOT / "out" / "kernels"
+LABELS = r"unit|api|stress|memory|environment|kernels"
+# Those of these labels that look at the build, or at a system of their own, and not at this one.
+LEFT_OUT = r"api-(headers|cost)|unit-macos-zone|guarded-faults|stress-(oom|replay)|kernels(-parts)?|" \
+           r"environment(-heavy)?"
+CONFIGURE = {"release": ["-DCMAKE_BUILD_TYPE=Release"],
+             "secure": ["-DCMAKE_BUILD_TYPE=Release", "-DMI_SECURE=ON"]}
+COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "arm64": "aarch64-linux-gnu-gcc"}
+TOOLS = {"amd64": ["qemu-system-x86_64:qemu-system-x86", "x86_64-linux-gnu-gcc:gcc",
+                   "readelf:binutils"],
+         "arm64": ["qemu-system-aarch64:qemu-system-arm",
+                   "aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu",
+                   "aarch64-linux-gnu-g++:g++-aarch64-linux-gnu", "readelf:binutils"]}
+# What makes tests shorter that have more to do than a kernel is tried by; stress takes seconds.
+ARGUMENTS = {"api-fork-threads": ["8"], "memory-holes": ["2", "1"]}
+# Programs that are not named after their test.
+TARGETS = {"memory": "mimalloc-memory-patterns", "memory-options": "mimalloc-option-effects",
+           **{f"environment-{name}": "mimalloc-environment-load"
+              for name in ("scenes", "limits", "maps", "waves")}}
+MOST_BOOTS = 12
+SLOWER = 2  # of the time limits, which leave room enough for machines that are not emulated
+WRAP = []
+
+
+class Failure(Exception):
+    """Something that should have worked."""
+
+
+def run(command, log):
+    with open(log, "ab") as out:
+        out.write((" ".join(map(str, command)) + "\n").encode())
+        out.flush()
+        return subprocess.run([*WRAP, *command], stdout=out, stderr=subprocess.STDOUT,
+                              check=False).returncode
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---- tools and programs ------------------------------------------------------------------------
+
+def need(row, architecture, install):
+    """The tools of an architecture, by apt-get if wanted."""
+    def missing():
+        return [t for t in TOOLS[architecture] if not shutil.which(t.split(":")[0])]
+    if missing() and install:
+        log = OUT / "install.log"
+        status = run([ROOT / "cmake" / "need.sh", f"Booting {row}", *missing()], log)
+        if status not in (0, 77):
+            raise Failure(f"apt-get failed, see {log.relative_to(ROOT)}")
+    if missing():
+        raise packages.Unavailable("needs " + " ".join(t.split(":")[1] for t in missing()))
+
+
+def build(architecture, name, jobs):
+    """Builds all programs of the tests; the folder that has them."""
+    folder = OUT / f"{architecture}-{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "build.log"
+    log.unlink(missing_ok=True)
+    configure = ["cmake", "-S", ROOT, "-B", folder, *CONFIGURE[name], "-DMI_TEST_REAL=no",
+                 "-DMI_TEST_GUEST=ON", "-DMI_TEST_FOLDERS=kernels|environment|memory|stress(/(api|os))?"]
+    if architecture != "amd64":
+        configure.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/linux-aarch64.cmake")
+    failed = run(configure, log)
+    if not failed:
+        names = [re.sub("-(background|sampled)$", "", test["name"]) for test, _ in listed(folder)]
+        targets = sorted({TARGETS.get(name, f"mimalloc-{name}") for name in names})
+        failed = run(["cmake", "--build", folder, "--parallel", str(jobs), "--target", "mimalloc",
+                      *targets], log)
+    if failed:
+        raise Failure(f"the build failed, see {log.relative_to(ROOT)}")
+    return folder
+
+
+def listed(folder):
+    """The tests of a build that say something about a kernel, with their properties."""
+    text = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, stdout=subprocess.PIPE,
+                          check=True).stdout
+    for test in json.loads(text)["tests"]:
+        properties = {p["name"]: p["value"] for p in test["properties"]}
+        label = "|".join(properties.get("LABELS", []))
+        if re.fullmatch(LABELS, label) and not re.fullmatch(LEFT_OUT, test["name"]):
+            yield test, properties
+
+
+def built(folder, only):
+    """Those, or these only: name, words of the command, environment, seconds that they may take."""
+    for test, properties in listed(folder):
+        if only and test["name"] not in only:
+            continue
+        words = test.get("command", [])
+        # What a cross build would start them by is not needed on the real thing.
+        own = [i for i, word in enumerate(words) if word.startswith((str(folder), str(ROOT / "test")))]
+        if not own or not os.path.exists(words[own[0]]):
+            raise Failure(f"{test['name']} is not built in {folder}")
+        yield (test["name"], words[own[0]:], properties.get("ENVIRONMENT", []),
+               SLOWER * properties.get("TIMEOUT", 300))
+
+
+# ---- what a guest gets -------------------------------------------------------------------------
+
+def pack(architecture, builds, only):
+    """An image with all programs of the builds, and the lines of the plan that run them."""
+    compiler = COMPILERS[architecture]
+    init = OUT / f"init-{architecture}"
+    if run([compiler, "-O2", "-Wall", "-static", "-o", init, ROOT / "tools/kernels/init.c"],
+           OUT / "init.log") != 0:
+        raise Failure("the first process of the guests cannot be built, see out/kernels/init.log")
+    tests = {}
+    archive = None
+    for build_name, folder in builds.items():
+        archive = archive or image.Image(compiler, folder)
+        archive.build = folder
+        for name, words, environment, seconds in built(folder, only):
+            if words[0].endswith(".py"):
+                if architecture != "amd64":
+                    continue  # there is no interpreter for it here
+                program, home = archive.script(words[0])
+                words = [program, "-S", *words]
+                environment = [*environment, f"PYTHONHOME={home}", "PYTHONDONTWRITEBYTECODE=1"]
+            else:
+                words = [*words, *ARGUMENTS.get(name, ["1"] if name.startswith("stress-") else [])]
+            for word in [*words, *(e.split("=", 1)[1] for e in environment)]:
+                if os.path.isfile(word) and not word.endswith(".py"):
+                    archive.program(word)
+            tests[f"{build_name}:{name}"] = (seconds, environment, words)
+    for name in ("libgcc_s.so.1", "libstdc++.so.6"):  # the former is opened by libpthread
+        archive.library(name)
+    archive.file(init, "init")
+    return archive, tests
+
+
+def chosen(tests, row, pattern):
+    """The tests of a row, those first that were made for its machine."""
+    own = row.get("guest", {})
+    names = sorted(tests, key=lambda name: name.split(":")[1] not in own)
+    for name in names:
+        seconds, environment, words = tests[name]
+        plain = name.split(":")[1]
+        if pattern and not re.search(pattern, plain):
+            continue
+        if plain in own:
+            yield name, seconds, environment + own[plain][0], words + own[plain][1]
+        elif not plain.startswith("kernels-") and re.fullmatch(row.get("tests", ".*"), plain):
+            yield name, seconds, environment + row.get("environment", []), words
+
+
+def quick(tests):
+    """The few that show most, the most important ones first."""
+    names = {name.split(":")[1]: name for name in tests}
+    for name in [*QUICK_ALWAYS, *QUICK_THEN]:
+        seconds, environment, words = tests[names[name]]
+        yield names[name], seconds, environment, words
+
+
+def plan_of(row, modules, wanted, after=None):
+    """What the guest does. `after` some seconds the tests of QUICK_THEN do not begin any more."""
+    lines = [["module", path] for path in modules] + row.get("setup", [])
+    for name, seconds, environment, words in wanted:
+        if after and name.split(":")[1] in QUICK_THEN:
+            lines.append(["until", str(after)])
+            after = None
+        lines.append(["run", name, str(int(seconds)), *environment, *words])
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+class Outcome:
+    """What came of a row: {test: status}, where 0 is passed and 77 says that it did not apply."""
+
+    def __init__(self):
+        self.kernel, self.notes, self.seconds = "-", [], 0.0
+        self.results, self.wanted = {}, 0
+
+    def named(self, *states):
+        return [name for name, status in self.results.items() if status in states]
+
+    def failed(self):
+        return [name for name, status in self.results.items() if status not in ("0", "77")]
+
+    def columns(self, name):
+        left = self.wanted - len(self.results)
+        notes = [f"{n} ({self.results[n]})" for n in self.failed()]
+        if self.named("77"):
+            notes.append("skipped: " + " ".join(self.named("77")))
+        if left:
+            notes.append(f"{left} out of time")
+        return [name, self.kernel, str(len(self.named("0"))), str(len(self.failed())),
+                str(len(self.named("77")) + left), f"{self.seconds:.0f}",
+                "; ".join([*notes, *self.notes])]
+
+
+def tell(name, status, seconds, output):
+    if status not in ("0", "77"):
+        say("\n".join([f"  {name}: {status} after {seconds} s", *output]))
+
+
+def boot_all(row, kernel, modules, archive, wanted, outcome, log, end, after=None):
+    """Boots as often as it takes until each of the tests has a result."""
+    loaded = archive.modules(modules, row.get("modules", []))
+    initial = log.with_suffix(".cpio")
+    deadly = None
+    for boots in range(1, MOST_BOOTS + 1):
+        left = [test for test in wanted if test[0] not in outcome.results]
+        seconds = end - time.monotonic()
+        if not left or seconds < 5:
+            break
+        archive.write(initial, {"plan": plan_of(row, loaded, left, after)})
+        silence = 60 + max(test[1] for test in left)
+        told = machine.boot([*WRAP, *machine.command(row["architecture"], kernel, initial, row)],
+                            seconds, silence, log, tell)
+        initial.unlink()
+        outcome.results.update((name, status) for name, (status, _, _) in told.results.items())
+        outcome.notes = [f"booted {boots} times"] if boots > 1 else []
+        if told.troubles:
+            say("\n".join(["  the kernel or the first process said:", *told.troubles]))
+        if told.done:
+            if told.refused:
+                raise Failure("not set up: " + "; ".join(told.refused))
+            break
+        if told.unfinished and time.monotonic() < end:
+            if told.unfinished == deadly:
+                outcome.results[deadly] = "the kernel died twice"
+            deadly = told.unfinished
+
+
+def try_row(name, options, images):
+    row = ROWS[name]
+    architecture = row["architecture"]
+    outcome = Outcome()
+    need(name, architecture, options.install)
+    if architecture not in images:
+        if options.programs:
+            folders = {"release": options.programs.resolve()}
+        else:
+            folders = {b: build(architecture, b, options.jobs) for b in options.builds}
+        images[architecture] = pack(architecture, folders,
+                                    options.quick and [*QUICK_ALWAYS, *QUICK_THEN])
+    archive, tests = images[architecture]
+    suite = packages.Suite(OUT / "packages", row["suite"], architecture, OUT / "packages.log")
+    outcome.kernel, kernel, modules = suite.kernel(row["package"], options.update)
+    wanted = list(quick(tests) if options.quick else chosen(tests, row, options.tests))
+    outcome.wanted = len(wanted)
+    log = OUT / f"{name}.log"
+    log.unlink(missing_ok=True)
+    begin = time.monotonic()
+    try:
+        boot_all(row, kernel, modules, archive, wanted, outcome, log, begin + options.minutes * 60,
+                 QUICK_SECONDS if options.quick else None)
+    finally:
+        outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+def is_whole(outcome, is_quick):
+    """Whether all ran that had to."""
+    if is_quick:
+        return {f"release:{name}" for name in QUICK_ALWAYS} <= set(outcome.results)
+    return outcome.wanted > 0 and len(outcome.results) == outcome.wanted
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag in ("--list", "--quick", "--install", "--update"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--programs", type=pathlib.Path)
+    parser.add_argument("--builds", type=lambda text: text.split(","), default=list(CONFIGURE))
+    parser.add_argument("--tests")
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--wrap", type=str.split, default=[])
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    options = parser.parse_args()
+    unknown = [name for name in options.rows if name not in ROWS]
+    unknown += [name for name in options.builds if name not in CONFIGURE]
+    if unknown:
+        parser.error("no such row or build: " + " ".join(unknown))
+    options.rows = options.rows or ([QUICK_ROW] if options.quick else list(ROWS))
+    options.minutes = options.minutes or (7 if options.quick else 40)
+    if options.programs or options.quick:
+        options.builds = ["release"]
+    return options
+
+
+def main():
+    options = arguments()
+    if options.list:
+        print("\n".join(ROWS))
+        return 0
+    WRAP[:] = options.wrap
+    OUT.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))  # takes what it started along
+    passed, failed, images = 0, 0, {}
+    print("| row | kernel | passed | failed | not run | seconds | |\n"
+          "| --- | --- | ---: | ---: | ---: | ---: | --- |", flush=True)
+    for name in options.rows:
+        say(f"== {name}")
+        try:
+            outcome = try_row(name, options, images)
+            failed += bool(outcome.failed()) or not is_whole(outcome, options.quick)
+            passed += 1
+            columns = outcome.columns(name)
+        except (packages.Unavailable, Failure) as reason:
+            # Without rights or without a mirror there is nothing that one could do about it here.
+            failed += isinstance(reason, Failure)
+            columns = [name, "-", "0", "0", "all", "0", str(reason)]
+        print("| " + " | ".join(columns) + " |", flush=True)
+    return 1 if failed else 0 if passed else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
