@@ -55,9 +55,10 @@ static bool is_grown;   // or cannot be
 
 // ---- the near table ----------------------------------------------------------------------------
 
+// Whole chunks, so that none is longer after the table has grown.
 static size_t near_table_size(unsigned bits) {
   const size_t entries = (size_t)1 << (bits - MX_SLICE_SHIFT);
-  return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), mx_facts.os_page);
+  return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), CHUNK_SIZE);
 }
 
 // Secure builds place each arena at random, for which they need room.
@@ -90,7 +91,7 @@ static bool try_reserve(unsigned bits) {
 // Makes the whole table writable at once: then no later call of the OS can fail for it.
 static void commit_all(void) {
   if (!mx_vmem_commit(mx_pagemap_table, near_size)) return;
-  mx_bits_set(near_writable, 0, mx_div_up(near_size, CHUNK_SIZE));
+  mx_bits_set(near_writable, 0, near_size / CHUNK_SIZE);
 }
 
 bool mx_pagemap_init(void) {
@@ -111,8 +112,6 @@ static void grow_near(void) {
     const size_t size = near_table_size(bits);
     uint8_t* const end = (uint8_t*)mx_pagemap_table + near_size;
     if (mx_vmem_reserve_at(end, size - near_size)) {
-      // What was the last chunk is longer now, and not writable as a whole.
-      mx_bits_clear(near_writable, near_size / CHUNK_SIZE, 1);
       near_size = size;
       mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
     }
@@ -183,10 +182,7 @@ static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index
 
 static bool ensure_writable(const table_t* table, size_t chunk) {
   if (mx_bits_test(table->writable, chunk)) return true;
-  uint8_t* const start = table->memory + chunk * CHUNK_SIZE;
-  size_t size = CHUNK_SIZE;
-  if (table->writable == near_writable) size = mx_min(size, near_size - chunk * CHUNK_SIZE);
-  if (!mx_vmem_commit(start, size)) return false;
+  if (!mx_vmem_commit(table->memory + chunk * CHUNK_SIZE, CHUNK_SIZE)) return false;
   mx_bits_set(table->writable, chunk, 1);
   return true;
 }

@@ -248,7 +248,7 @@ mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
   return result;
 }
 
-uint32_t mx_holes_signature(const mx_page_t* page) {
+mx_unsynchronised uint32_t mx_holes_signature(const mx_page_t* page) {
   const uintptr_t list = (uintptr_t)free_of(page) >> 4;
   const uint32_t carved = mx_peek_uint32(&page->capacity);
   const uint32_t mixed = (uint32_t)list * 2654435761u ^ used_of(page) << 16 ^ carved;

@@ -171,7 +171,7 @@ static void given_arenas(void) {
   for (int i = 0; i < 20000; i++) {
     const size_t size = (i % 100 == 0 ? 2 * MIB : (size_t)1 << i % 17);
     char* const p = mi_malloc(size);
-    char* const q = mi_heap_malloc(heap, size & 0xFFFF);
+    char* const q = mi_heap_malloc(heap, (size & 0xFFFF) + 1);
     if (p == NULL || q == NULL) null++;
     else p[size - 1] = q[0] = 1;
     in_shared += mi_arena_contains(shared, p);
