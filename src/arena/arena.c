@@ -85,7 +85,7 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   arena->free = (mx_bits_t*)(void*)p;
   arena->dirty = (mx_bits_t*)(void*)(p + bitmap);
   arena->committed = (mx_bits_t*)(void*)(p + 2 * bitmap);
-  arena->waiting = (mx_bits_t*)(void*)(p + 3 * bitmap);
+  arena->purgeable = (mx_bits_t*)(void*)(p + 3 * bitmap);
   arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + 4 * bitmap) : NULL);
   arena->present = (mx_bits_t*)(void*)(p + SLICE_BITMAPS * bitmap);
   p += (SLICE_BITMAPS + mx_arena_bits_per_slice()) * bitmap;

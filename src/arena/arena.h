@@ -2,10 +2,10 @@
 // Owns arenas: reserved ranges of slices (64 KiB) that all threads share.
 //
 // Four bitmaps say of each slice: `free` it is nobody's; `dirty` it was used since the OS last
-// gave it zeroed; `committed` it may be touched; `waiting` it is free, dirty and due to be purged.
+// gave it zeroed; `committed` it may be touched; `purgeable` it is free, dirty, and will be purged.
 // Who clears a run of free bits owns the run. The other bits of a slice are changed only by who
-// owns it, except `waiting`, which a purger reads as a hint before it claims the run itself.
-// Invariants: waiting implies dirty at the time it was set; a clean committed slice reads as zero.
+// owns it, except `purgeable`, which a purger reads as a hint before it claims the run itself.
+// Invariants: purgeable implies dirty when it was set; a clean committed slice reads as zero.
 //
 // A fifth one, `present`, is finer: a bit for every OS page, set while that may hold something, so
 // that it costs memory. It follows what is carved and what is given back, not what is reserved;
@@ -38,10 +38,10 @@ typedef struct mx_arena_s {
   mx_bits_t* free;
   mx_bits_t* dirty;
   mx_bits_t* committed;
-  mx_bits_t* waiting;
+  mx_bits_t* purgeable;
   mx_bits_t* guarded;      // NULL in builds without guard pages
   mx_bits_t* present;      // by OS page
-  mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a waiting slice was freed; of one
+  mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a purgeable slice was freed; of one
                                   // in use, what was last seen of its page (see heap/hole_walk.c)
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
   uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
@@ -69,7 +69,7 @@ typedef struct mx_arenas_s {
   mx_lock_t lock;                  // for adding one
   mx_atomic(size_t) count;         // items below are set and stay
   mx_atomic(uint64_t) purge_at;    // clock in ms of the next purge, 0: nothing waits
-  mx_atomic(intptr_t) waiting;     // slices waiting to be purged
+  mx_atomic(intptr_t) purgeable;   // slices waiting to be purged
   mx_atomic(intptr_t) in_use;      // slices in use
   mx_atomic(intptr_t) gone;        // slices purged lately and not asked for again (see purge.c)
   mx_atomic(intptr_t) keep;        // slices that may wait for ever: purging them did not pay
@@ -191,14 +191,14 @@ void mx_arenas_after_free(mx_arenas_t* arenas);
 // `count` slices were handed out that are not present.
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
 // Told when something begins to wait, or may (the background purger); NULL: nobody listens.
-typedef void(mx_waiting_fn)(void);
-extern mx_hidden mx_atomic(mx_waiting_fn*) mx_arenas_on_waiting;
+typedef void(mx_wake_background_fn)(void);
+extern mx_hidden mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 // Whether the memory limit allows to commit so much more; gives back what it can before it says no.
 bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes);
 MX_END_DECLS
 
-mx_inline void mx_arenas_tell_waiting(void) {
-  mx_waiting_fn* const fn = mx_load_relaxed(&mx_arenas_on_waiting);
+mx_inline void mx_arenas_wake_background(void) {
+  mx_wake_background_fn* const fn = mx_load_relaxed(&mx_arenas_background);
   if (fn != NULL) fn();
 }
 

@@ -16,7 +16,7 @@ void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
   mx_store_release(&to->count, n);
   mx_lock_release(&to->lock);
   mx_add_relaxed(&to->in_use, mx_exchange_relaxed(&from->in_use, (intptr_t)0));
-  mx_add_relaxed(&to->waiting, mx_exchange_relaxed(&from->waiting, (intptr_t)0));
+  mx_add_relaxed(&to->purgeable, mx_exchange_relaxed(&from->purgeable, (intptr_t)0));
   uint64_t none = 0;
   mx_cas_strong_acq_rel(&to->purge_at, &none, mx_exchange_relaxed(&from->purge_at, (uint64_t)0));
 }
@@ -24,7 +24,7 @@ void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
 void mx_arenas_destroy(mx_arenas_t* arenas) {
   const size_t count = mx_exchange_acq_rel(&arenas->count, (size_t)0);
   mx_store_relaxed(&arenas->purge_at, (uint64_t)0);
-  mx_store_relaxed(&arenas->waiting, (intptr_t)0);
+  mx_store_relaxed(&arenas->purgeable, (intptr_t)0);
   mx_store_relaxed(&arenas->in_use, (intptr_t)0);
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* arena = mx_arena_at(arenas, i);

@@ -20,12 +20,12 @@
 #include "../os/thread.h"
 #include "arena.h"
 
-#define WAITING_FLOOR 96   // slices that may wait in any case: this,
-#define WAITING_SHARE 8    // and this part of all in use
-#define TRIM_BATCH 16      // slices beyond the bound that are worth a call of the OS
-#define KEEP_MSECS 10000   // between two halvings of `keep`
+#define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
+#define PURGEABLE_SHARE 8   // and this part of all in use
+#define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS
+#define KEEP_MSECS 10000    // between two halvings of `keep`
 
-mx_atomic(mx_waiting_fn*) mx_arenas_on_waiting;
+mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
@@ -46,21 +46,21 @@ static void appoint(mx_arenas_t* arenas, uint64_t at) {
   if (mx_load_relaxed(&arenas->purge_at) != 0) return;
   uint64_t none = 0;
   if (!mx_cas_strong_acq_rel(&arenas->purge_at, &none, at)) return;
-  mx_arenas_tell_waiting();
+  mx_arenas_wake_background();
 }
 
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (purge_delay() < 0) return;
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
-  mx_bits_set(arena->waiting, index, count);
-  mx_add_relaxed(&arenas->waiting, (intptr_t)count);
+  mx_bits_set(arena->purgeable, index, count);
+  mx_add_relaxed(&arenas->purgeable, (intptr_t)count);
 }
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
-  // Where as much still waits, but at the wrong place, it was not for want of waiting.
-  const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->waiting);
+  // Where as much still waits, but at the wrong place, a longer wait would not have helped.
+  const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->purgeable);
   if (gone <= 0 || lacking <= 0) return;
   const intptr_t regret = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -regret);
@@ -90,8 +90,8 @@ typedef struct order_s {
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (!mx_bits_try_claim(arena->free, index, count)) return;  // in use again
-  const size_t waited = mx_bits_clear(arena->waiting, index, count);
-  mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
+  const size_t waited = mx_bits_clear(arena->purgeable, index, count);
+  mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
   void* start = arena->start + index * MX_SLICE_SIZE;
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
@@ -114,12 +114,12 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   mx_bits_set(arena->free, index, count);
 }
 
-// The highest waiting slice below `below`; SIZE_MAX when there is none.
-static size_t last_waiting(const mx_arena_t* arena, size_t below) {
+// The highest purgeable slice below `below`; SIZE_MAX when there is none.
+static size_t last_purgeable(const mx_arena_t* arena, size_t below) {
   while (below > 0) {
     const size_t word = (below - 1) / MX_WORD_BITS;
     const size_t in_word = below - word * MX_WORD_BITS;
-    uint64_t bits = mx_load_relaxed(&arena->waiting[word]);
+    uint64_t bits = mx_load_relaxed(&arena->purgeable[word]);
     if (in_word < MX_WORD_BITS) bits &= ((uint64_t)1 << in_word) - 1;
     if (bits != 0) return word * MX_WORD_BITS + mx_bit_high(bits);
     below = word * MX_WORD_BITS;
@@ -128,13 +128,13 @@ static size_t last_waiting(const mx_arena_t* arena, size_t below) {
 }
 
 static bool may_purge(const mx_arena_t* arena, size_t i, const order_t* order) {
-  return mx_bits_test(arena->waiting, i) &&
+  return mx_bits_test(arena->purgeable, i) &&
          (uint32_t)(order->now - mx_load_relaxed(&arena->freed_at[i])) >= order->age;
 }
 
 static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) {
   for (size_t end = arena->slices; order->most > 0;) {
-    end = last_waiting(arena, end);
+    end = last_purgeable(arena, end);
     if (end == SIZE_MAX) return;
     if (!may_purge(arena, end, order)) continue;
     size_t first = end++;
@@ -187,17 +187,17 @@ static size_t least_run(void) {
 
 intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas) {
   const intptr_t in_use = mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
-  return WAITING_FLOOR + in_use / WAITING_SHARE + mx_load_relaxed(&arenas->keep);
+  return PURGEABLE_FLOOR + in_use / PURGEABLE_SHARE + mx_load_relaxed(&arenas->keep);
 }
 
 void mx_arenas_after_free(mx_arenas_t* arenas) {
   const long delay = purge_delay();
-  const intptr_t waiting = mx_load_relaxed(&arenas->waiting);
-  if (delay < 0 || waiting <= 0) return;
+  const intptr_t purgeable = mx_load_relaxed(&arenas->purgeable);
+  if (delay < 0 || purgeable <= 0) return;
   const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
   const bool is_short = (limit != 0 && !mx_memory_limit_room(limit - limit / 8, 0));
-  if (is_short || delay == 0 || mx_load_relaxed(&mx_arenas_on_waiting) == NULL) {
-    intptr_t most = waiting;
+  if (is_short || delay == 0 || mx_load_relaxed(&mx_arenas_background) == NULL) {
+    intptr_t most = purgeable;
     if (delay > 0 && !is_short) {
       most -= mx_arenas_may_wait(arenas);
     }
@@ -214,7 +214,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
 
 // A program that keeps its memory busy frees runs all the time, of which few come of age.
 static uint64_t next_look(mx_arenas_t* arenas, uint64_t now, long delay) {
-  if (mx_load_relaxed(&arenas->waiting) > mx_load_relaxed(&arenas->keep)) {
+  if (mx_load_relaxed(&arenas->purgeable) > mx_load_relaxed(&arenas->keep)) {
     return now + (uint64_t)delay / 4 + 1;
   }
   const uint64_t until = mx_load_relaxed(&arenas->keep_until);
@@ -236,7 +236,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1};
   if (!force) {
     order.age = (uint32_t)(delay > 0 ? delay : 0);
-    order.most = mx_load_relaxed(&arenas->waiting) - mx_load_relaxed(&arenas->keep);
+    order.most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);
     order.least_run = least_run();
   }
   purge(arenas, &order);
@@ -247,7 +247,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
     }
   }
   // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
-  if (delay >= 0 && mx_load_relaxed(&arenas->waiting) > 0) {
+  if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
     appoint(arenas, next_look(arenas, now, delay));
   }
 }
@@ -258,7 +258,7 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
   const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
   if (mx_likely(limit == 0)) return true;
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
-  if (mx_load_relaxed(&arenas->waiting) > 0) mx_arenas_purge(arenas, true);
+  if (mx_load_relaxed(&arenas->purgeable) > 0) mx_arenas_purge(arenas, true);
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
   void (*const relieve)(bool) = mx_load_relaxed(&mx_memory_limit.relieve);
   if (relieve != NULL) relieve(false);

@@ -33,17 +33,17 @@ static size_t present(const mx_arena_t* arena, size_t chunk) {
 
 // The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
 // handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
-static size_t find_waiting(const mx_arena_t* arena, size_t* end) {
+static size_t find_purgeable(const mx_arena_t* arena, size_t* end) {
   while (*end >= MOVE_SLICES) {
     const size_t word = (*end - 1) / MX_WORD_BITS;
-    if (mx_load_relaxed(&arena->waiting[word]) == 0) {
+    if (mx_load_relaxed(&arena->purgeable[word]) == 0) {
       *end = word * MX_WORD_BITS;
       continue;
     }
     const size_t chunk = chunk_from(arena, *end - MOVE_SLICES + 1) - MOVE_SLICES;
     if (chunk > *end) break;  // below the first one
     *end = chunk + MOVE_SLICES - 1;
-    if (mx_bits_count(arena->waiting, chunk, MOVE_SLICES) == MOVE_SLICES &&
+    if (mx_bits_count(arena->purgeable, chunk, MOVE_SLICES) == MOVE_SLICES &&
         present(arena, chunk) > MOVE_SLICES * mx_arena_bits_per_slice() / 2) {
       return chunk;
     }
@@ -59,7 +59,7 @@ typedef enum refill_e { REFILL_DONE, REFILL_REFUSED, REFILL_TORN } refill_t;
 static refill_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
                            size_t index) {
   if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return REFILL_REFUSED;
-  const size_t waited = mx_bits_clear(from->waiting, chunk, MOVE_SLICES);
+  const size_t waited = mx_bits_clear(from->purgeable, chunk, MOVE_SLICES);
   uint8_t* const start = mx_arena_slice(from, chunk);
   const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, MOVE_SLICES, false));
   bool is_torn = false;
@@ -69,10 +69,10 @@ static refill_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, 
     mx_bits_clear(from->committed, chunk, MOVE_SLICES);
     mx_bits_clear(from->dirty, chunk, MOVE_SLICES);
     mx_arena_untouch(from, start, MOVE_SLICES * MX_SLICE_SIZE);
-    mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
+    mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
   } else {
-    mx_bits_set(from->waiting, chunk, MOVE_SLICES);
-    mx_add_relaxed(&arenas->waiting, (intptr_t)(MOVE_SLICES - waited));
+    mx_bits_set(from->purgeable, chunk, MOVE_SLICES);
+    mx_add_relaxed(&arenas->purgeable, (intptr_t)(MOVE_SLICES - waited));
   }
   mx_bits_set(from->free, chunk, MOVE_SLICES);
   if (is_torn) mx_bits_clear(to->committed, index, MOVE_SLICES);
@@ -85,10 +85,10 @@ bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   mx_arena_t* from = NULL;
   size_t below = 0;
   for (size_t to = chunk_from(arena, index); to + MOVE_SLICES <= index + count; to += MOVE_SLICES) {
-    if (mx_load_relaxed(&arenas->waiting) < (intptr_t)MOVE_SLICES) return true;
+    if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)MOVE_SLICES) return true;
     if (present(arena, to) > 0) continue;
     for (bool done = false; !done;) {
-      const size_t chunk = (from == NULL ? SIZE_MAX : find_waiting(from, &below));
+      const size_t chunk = (from == NULL ? SIZE_MAX : find_purgeable(from, &below));
       if (chunk != SIZE_MAX) {
         const refill_t result = move_chunk(arenas, from, chunk, arena, to);
         if (result == REFILL_TORN) return false;

@@ -28,8 +28,8 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
                            bool* is_zero) {
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
-  const size_t waited = mx_bits_clear(arena->waiting, index, count);
-  if (waited > 0) mx_add_relaxed(&arenas->waiting, -(intptr_t)waited);
+  const size_t waited = mx_bits_clear(arena->purgeable, index, count);
+  if (waited > 0) mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
   const mx_commit_t result = mx_arena_commit(arenas, arena, index, count, is_zero);
   if (result != MX_COMMIT_DONE) {
     give_up(arenas, arena, index, count);
@@ -199,7 +199,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                     node_match_t match, mx_slices_t* out) {
-  const bool has_dirty = mx_load_relaxed(&arenas->waiting) > 0;
+  const bool has_dirty = mx_load_relaxed(&arenas->purgeable) > 0;
   if (has_dirty && r->count <= DIRTY_FIRST_MAX) {
     const claim_t result = claim_any(arenas, r, PICK_DIRTY, match, out);
     if (result != CLAIM_NONE) return result;

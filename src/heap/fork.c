@@ -192,16 +192,16 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
 static void settle_arenas(mx_arenas_t* arenas) {
   mx_store_relaxed(&arenas->purging, 0);
   const size_t count = mx_load_acquire(&arenas->count);
-  intptr_t in_use = 0, waiting = 0;
+  intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
     settle_arena(arenas, arena);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     in_use += (intptr_t)(arena->slices - left);
-    waiting += (intptr_t)mx_bits_count(arena->waiting, 0, arena->slices);
+    purgeable += (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
   }
-  mx_store_relaxed(&arenas->waiting, waiting);
+  mx_store_relaxed(&arenas->purgeable, purgeable);
   mx_store_relaxed(&arenas->in_use, in_use);
 }
 

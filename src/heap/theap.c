@@ -165,7 +165,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   remove_full(theap, page);
   push_head(theap, page);
-  mx_arenas_tell_waiting();
+  mx_arenas_wake_background();
 }
 
 // A page of the full list that others freed into. Of a long list each search looks at a few.
@@ -256,7 +256,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
   push_head(theap, page);
-  mx_arenas_tell_waiting();
+  mx_arenas_wake_background();
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {

@@ -124,7 +124,7 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
   if (mx_likely(committed < most)) return;
   // With a background thread that is its work, and the regrets are its, too.
   if (!MX_HOLES || !may_give_back()) return;
-  if (mx_load_relaxed(&mx_arenas_on_waiting) != NULL) return;
+  if (mx_load_relaxed(&mx_arenas_background) != NULL) return;
   if (mx_exchange_acq_rel(&subproc->trimming, 1) != 0) return;
   if (committed >= most + trim_regrets(subproc) && !trim_step(subproc)) {
     mx_store_relaxed(&subproc->trim_from, committed);

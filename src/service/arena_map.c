@@ -20,7 +20,7 @@ static char page_letter(const mx_page_t* page) {
 
 static char slice_letter(const mx_arena_t* arena, size_t i) {
   if (mx_bits_test(arena->free, i)) {
-    if (mx_bits_test(arena->waiting, i)) return '~';
+    if (mx_bits_test(arena->purgeable, i)) return '~';
     return mx_bits_test(arena->dirty, i) ? ':' : '.';
   }
   const mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);

@@ -77,7 +77,7 @@ static void sleep_until_woken(void) {
   bool has_work = false;
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     if (mx_load_relaxed(&s->arenas.purge_at) == 0) continue;
-    has_work = has_work || mx_load_relaxed(&s->arenas.waiting) > 0;
+    has_work = has_work || mx_load_relaxed(&s->arenas.purgeable) > 0;
   }
   if (has_work) {
     mx_store_relaxed(&sleeping, (uint32_t)0);
@@ -106,7 +106,7 @@ static void run(void) {
   uint64_t next_round = 0, patience = 1;
   size_t made = 0;
   // The thread's own, so that it is never set when there is none.
-  mx_store_release(&mx_arenas_on_waiting, &wake_up);
+  mx_store_release(&mx_arenas_background, &wake_up);
   while (mx_load_acquire(&state) == RUNNING) {
     const uint64_t start = mx_os_clock_msecs();
     const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
@@ -127,7 +127,7 @@ static void run(void) {
     if (round.next != 0 && round.next < until) until = round.next;
     if (until > now) mx_os_wait(&sleeping, 0, until - now + 1);
   }
-  mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
+  mx_store_release(&mx_arenas_background, (mx_wake_background_fn*)NULL);
   mx_store_release(&state, (uint32_t)ABSENT);
 }
 
@@ -171,6 +171,6 @@ void mx_scavenger_stop(void) {
 void mx_scavenger_after_fork(void) {
   mx_store_release(&state, (uint32_t)ABSENT);
   mx_store_relaxed(&sleeping, (uint32_t)0);
-  mx_store_release(&mx_arenas_on_waiting, (mx_waiting_fn*)NULL);
+  mx_store_release(&mx_arenas_background, (mx_wake_background_fn*)NULL);
   mx_scavenger_apply();
 }

@@ -164,8 +164,8 @@ static void add_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heap
     mx_lock_release(&subproc->lock);
     add_blocks_of(stats, subproc, NULL);
   }
-  const intptr_t waiting = mx_load_relaxed(&subproc->arenas.waiting);
-  stats->mx_stat_waiting.current += (int64_t)waiting * (int64_t)MX_SLICE_SIZE;
+  const intptr_t purgeable = mx_load_relaxed(&subproc->arenas.purgeable);
+  stats->mx_stat_waiting.current += (int64_t)purgeable * (int64_t)MX_SLICE_SIZE;
 }
 
 static void collect_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heaps) {

@@ -250,10 +250,10 @@ static void purge_force(void) { mx_arenas_purge(&mx_subproc_main.arenas, true); 
 // Slices that wait are sure to be purged some time: there is an appointment.
 static void purge_check(void) {
   mx_arenas_t* arenas = &mx_subproc_main.arenas;
-  if (mx_load_relaxed(&arenas->waiting) > 0) ex_check(mx_load_relaxed(&arenas->purge_at) != 0);
+  if (mx_load_relaxed(&arenas->purgeable) > 0) ex_check(mx_load_relaxed(&arenas->purge_at) != 0);
   audit();
 }
-static void purge_waiting_setup(void) {
+static void purge_schedule_setup(void) {
   purge_setup();
   purge_free();
 }
@@ -320,7 +320,7 @@ const ex_scenario_t ex_scenarios[] = {
     {"slices", slices_setup, {slices_2, slices_4, NULL}, slices_check, 2, 1},
     {"slices-extend", slices_setup, {slices_extend, slices_2, NULL}, slices_check, 2, 1},
     {"purge", purge_setup, {purge_free, purge_force, NULL}, purge_check, 3, 3},
-    {"purge-waiting", purge_waiting_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},
+    {"purge-schedule", purge_schedule_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},
     {"remote-free", remote_setup, {remote_owner, frees_0_1, frees_2}, audit, 2, 1},
     {"full", full_setup, {allocs_8, frees_0, frees_1}, audit, 2, 1},
     {"full-abandoned", full_abandoned_setup, {NULL, frees_0_1, frees_2}, audit, 2, 1},

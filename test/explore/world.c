@@ -86,6 +86,6 @@ void world_audit(void* const* blocks, const int* owners, size_t count) {
   }
   ex_check(mx_bits_count(arena->free, 0, n) == n);
   ex_check(mx_load_relaxed(&arena->free_slices) == n);
-  ex_check(mx_bits_count(arena->waiting, 0, n) == (size_t)mx_load_relaxed(&arenas->waiting));
+  ex_check(mx_bits_count(arena->purgeable, 0, n) == (size_t)mx_load_relaxed(&arenas->purgeable));
   ex_check(mx_subproc_main.main_heap.theaps == NULL);
 }

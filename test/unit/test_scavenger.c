@@ -40,7 +40,7 @@ int main(void) {
     use_memory();
     EXPECT(created == round);
     EXPECT(!mx_scavenger_is_running());
-    EXPECT(mx_load_acquire(&mx_arenas_on_waiting) == NULL);
+    EXPECT(mx_load_acquire(&mx_arenas_background) == NULL);
   }
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;

@@ -78,7 +78,7 @@ static void act(void) {
   else if (places[i] == NULL) put(i, 32 + random_size(&common));
   else take(i);
   note((uint64_t)mx_load_relaxed(&mx_subproc_main.arenas.in_use));
-  note((uint64_t)mx_load_relaxed(&mx_subproc_main.arenas.waiting));
+  note((uint64_t)mx_load_relaxed(&mx_subproc_main.arenas.purgeable));
 }
 
 static void* body(void* arg) {
