@@ -39,9 +39,9 @@ static long purge_delay(void) {
 // ---- when --------------------------------------------------------------------------------------
 
 // A run waits that the caller noted before. Against its opposite in mx_arenas_purge: either this
-// sees the appointment gone, or that sees what waits; without the fences both could see old values,
+// sees the schedule empty, or that sees what waits; without the fences both could see old values,
 // and the run would wait for ever.
-static void appoint(mx_arenas_t* arenas, uint64_t at) {
+static void schedule_purge(mx_arenas_t* arenas, uint64_t at) {
   mx_fence_seq_cst();
   if (mx_load_relaxed(&arenas->purge_at) != 0) return;
   uint64_t none = 0;
@@ -206,9 +206,9 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       purge(arenas, &order);
     }
   }
-  mx_fence_seq_cst();  // as in appoint, whose clock is only read when it must be
+  mx_fence_seq_cst();  // as in schedule_purge, whose clock is only read when it must be
   if (mx_load_relaxed(&arenas->purge_at) == 0) {
-    appoint(arenas, mx_os_clock_msecs() + (uint64_t)delay + 1);
+    schedule_purge(arenas, mx_os_clock_msecs() + (uint64_t)delay + 1);
   }
 }
 
@@ -225,7 +225,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   const uint64_t at = mx_load_relaxed(&arenas->purge_at);
   const uint64_t now = mx_os_clock_msecs();
   if (!force && (at == 0 || now < at)) return;
-  // Who takes the appointment away does the work.
+  // Who empties the schedule does the work.
   uint64_t expected = at;
   const bool is_mine =
       (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
@@ -246,9 +246,9 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
       if (arena != NULL) unmap_clean(arenas, arena);
     }
   }
-  // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
+  // What was freed meanwhile, is too young or was passed over is scheduled anew.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    appoint(arenas, next_look(arenas, now, delay));
+    schedule_purge(arenas, next_look(arenas, now, delay));
   }
 }
 

@@ -247,7 +247,7 @@ static void purge_free(void) {
   mx_slices_free(&mx_subproc_main.arenas, taken.arena, taken.index, taken.count);
 }
 static void purge_force(void) { mx_arenas_purge(&mx_subproc_main.arenas, true); }
-// Slices that wait are sure to be purged some time: there is an appointment.
+// Slices that wait are sure to be purged some time: a purge is scheduled.
 static void purge_check(void) {
   mx_arenas_t* arenas = &mx_subproc_main.arenas;
   if (mx_load_relaxed(&arenas->purgeable) > 0) ex_check(mx_load_relaxed(&arenas->purge_at) != 0);
