@@ -49,7 +49,7 @@ def draw_one(results, table, path):
     summary = table.summary()
     labels = []
     for allocator in table.allocators:
-        mean = summary[allocator]["to_ours" if base else "regret_mean"]
+        mean = summary[allocator]["to_ours" if base else "to_best_mean"]
         labels.append(f"{allocator} ({mean:.2f})" if mean else allocator)
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[i % len(COLOURS)])
                for i in range(len(labels))]

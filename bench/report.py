@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""From raw runs to the table: medians, spreads, ratios, geometric means, regret.
+"""From raw runs to the table: medians, spreads, ratios, geometric means, ratio to the best.
 
 `runs` is a list of dictionaries with `program`, `allocator` and the figures of one run. A pair of
 program and allocator with a single failed run is not quoted at all: a figure beside a crash would
-be read as a result. Regret of an allocator is its ratio to the best allocator of each program:
+be read as a result. An allocator is compared with the best one of each program:
 the geometric mean over the programs, and the worst.
 """
 
@@ -67,8 +67,8 @@ class Table:
             ours = self.ratios(allocator, OURS) if OURS in self.allocators else []
             result[allocator] = {
                 "to_ours": geometric_mean(ours) if ours else None,
-                "regret_mean": geometric_mean(best) if best else None,
-                "regret_worst": max(best) if best else None,
+                "to_best_mean": geometric_mean(best) if best else None,
+                "to_best_worst": max(best) if best else None,
                 "programs": len(best),
             }
         return result
@@ -95,8 +95,8 @@ def format_table(table):
             cells.append(text + (f"/{to_ours:.2f}" if to_ours else "/-"))
         lines.append(f"{program:<{width}}" + "".join(f"{c:>{column}}" for c in cells))
     summary = table.summary()
-    for key, label in (("to_ours", f"geo. mean to {OURS}"), ("regret_mean", "regret, geo. mean"),
-                       ("regret_worst", "regret, worst")):
+    for key, label in (("to_ours", f"geo. mean to {OURS}"), ("to_best_mean", "to the best, geo. mean"),
+                       ("to_best_worst", "to the best, worst")):
         cells = ["-" if summary[a][key] is None else f"{summary[a][key]:.3f}"
                  for a in table.allocators]
         lines.append(f"{label:<{width}}" + "".join(f"{c:>{column}}" for c in cells))

@@ -105,7 +105,7 @@ class Refusals(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def test_median_ratio_and_regret(self):
+    def test_median_ratio_and_to_best(self):
         runs = [run_of("a", "mimalloc", w) for w in (1.0, 3.0, 2.0)]
         runs += [run_of("a", "other", w) for w in (4.0, 4.0, 4.0)]
         runs += [run_of("b", "mimalloc", 2.0), run_of("b", "other", 1.0)]
@@ -114,8 +114,8 @@ class Report(unittest.TestCase):
         self.assertEqual(table.ratio("a", "other", "mimalloc"), 2.0)
         summary = table.summary()
         self.assertAlmostEqual(summary["other"]["to_ours"], 1.0)
-        self.assertAlmostEqual(summary["other"]["regret_mean"], 2.0 ** 0.5)
-        self.assertEqual(summary["mimalloc"]["regret_worst"], 2.0)
+        self.assertAlmostEqual(summary["other"]["to_best_mean"], 2.0 ** 0.5)
+        self.assertEqual(summary["mimalloc"]["to_best_worst"], 2.0)
 
     def test_one_failed_round_spoils_the_cell(self):
         runs = [run_of("a", "mimalloc", 1.0), run_of("a", "mimalloc", 1.0, failed="exit code 1"),

@@ -9,10 +9,10 @@
 // is not needed: that thread comes when the delay is over.
 //
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
-// were purged lately; a fresh slice handed out while there are such is a regret, and lets one more
+// were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
-// then no more. Both numbers are halved as time passes without regrets, so what is kept goes in the
-// end.
+// then no more. Both numbers are halved as time passes without refaults, so what is kept goes at
+// last.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
@@ -62,14 +62,14 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   // Where as much still waits, but at the wrong place, a longer wait would not have helped.
   const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->purgeable);
   if (gone <= 0 || lacking <= 0) return;
-  const intptr_t regret = mx_min(lacking, gone);
-  mx_add_relaxed(&arenas->gone, -regret);
-  if (mx_add_relaxed(&arenas->keep, regret) == 0) {
+  const intptr_t refault = mx_min(lacking, gone);
+  mx_add_relaxed(&arenas->gone, -refault);
+  if (mx_add_relaxed(&arenas->keep, refault) == 0) {
     mx_store_relaxed(&arenas->keep_until, mx_os_clock_msecs() + KEEP_MSECS);
   }
 }
 
-static void forget_regrets(mx_arenas_t* arenas, uint64_t now) {
+static void age_refaults(mx_arenas_t* arenas, uint64_t now) {
   uint64_t until = mx_load_relaxed(&arenas->keep_until);
   if (now < until || !mx_cas_strong_acq_rel(&arenas->keep_until, &until, now + KEEP_MSECS)) return;
   const intptr_t keep = mx_load_relaxed(&arenas->keep);
@@ -231,7 +231,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
       (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
   if (!is_mine && !force) return;
   mx_fence_seq_cst();
-  forget_regrets(arenas, now);
+  age_refaults(arenas, now);
   const long delay = purge_delay();
   order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1};
   if (!force) {

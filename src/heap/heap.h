@@ -129,8 +129,8 @@ struct mx_subproc_s {
   mx_atomic(size_t) trim_from;                 // least committed bytes since pages were trimmed
   mx_atomic(int) trimming;                     // somebody is at it; what follows is that one's
   size_t trim_arena, trim_slice;               // how far
-  size_t trim_regrets;                         // bytes of holes that were filled again lately
-  uint64_t trim_regrets_until;                 // clock in ms when that is halved
+  size_t trim_refaults;                         // bytes of holes that were filled again lately
+  uint64_t trim_refaults_until;                 // clock in ms when that is halved
   mx_heap_t main_heap;
   mx_arenas_t arenas;
 };

@@ -20,7 +20,7 @@
 #define TRIM_LEAST (8 * MX_MIB)  // since the last one, and at least this much
 #define TRIM_PAGES 8             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
-#define REGRET_MSECS 10000       // between two halvings of the regrets
+#define REFAULT_MSECS 10000      // between two halvings of the refaults
 
 // Some programs want to keep what they have.
 static bool may_give_back(void) {
@@ -72,17 +72,17 @@ size_t mx_page_make_holes(mx_page_t* page, bool is_owner) {
 }
 
 // Twice the bytes of holes that were filled again lately: so much more may wait.
-static size_t trim_regrets(mx_subproc_t* subproc) {
+static size_t trim_refaults(mx_subproc_t* subproc) {
   const size_t filled = mx_holes_take_filled();
-  if (filled == 0 && subproc->trim_regrets == 0) return 0;
+  if (filled == 0 && subproc->trim_refaults == 0) return 0;
   const uint64_t now = mx_os_clock_msecs();
-  if (subproc->trim_regrets == 0) subproc->trim_regrets_until = now + REGRET_MSECS;
-  subproc->trim_regrets += 2 * filled;
-  if (now >= subproc->trim_regrets_until) {
-    subproc->trim_regrets /= 2;
-    subproc->trim_regrets_until = now + REGRET_MSECS;
+  if (subproc->trim_refaults == 0) subproc->trim_refaults_until = now + REFAULT_MSECS;
+  subproc->trim_refaults += 2 * filled;
+  if (now >= subproc->trim_refaults_until) {
+    subproc->trim_refaults /= 2;
+    subproc->trim_refaults_until = now + REFAULT_MSECS;
   }
-  return subproc->trim_regrets;
+  return subproc->trim_refaults;
 }
 
 static void trim_page(mx_page_t* page, int* budget) {
@@ -122,11 +122,11 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
   if (committed < from) mx_store_relaxed(&subproc->trim_from, committed);
   const size_t most = from + mx_max(from / TRIM_SHARE, TRIM_LEAST);
   if (mx_likely(committed < most)) return;
-  // With a background thread that is its work, and the regrets are its, too.
+  // With a background thread that is its work, and the refaults are its, too.
   if (!MX_HOLES || !may_give_back()) return;
   if (mx_load_relaxed(&mx_arenas_background) != NULL) return;
   if (mx_exchange_acq_rel(&subproc->trimming, 1) != 0) return;
-  if (committed >= most + trim_regrets(subproc) && !trim_step(subproc)) {
+  if (committed >= most + trim_refaults(subproc) && !trim_step(subproc)) {
     mx_store_relaxed(&subproc->trim_from, committed);
     subproc->trim_arena = subproc->trim_slice = 0;
   }
