@@ -95,7 +95,8 @@ def format_table(table):
             cells.append(text + (f"/{to_ours:.2f}" if to_ours else "/-"))
         lines.append(f"{program:<{width}}" + "".join(f"{c:>{column}}" for c in cells))
     summary = table.summary()
-    for key, label in (("to_ours", f"geo. mean to {OURS}"), ("to_best_mean", "to the best, geo. mean"),
+    for key, label in (("to_ours", f"geo. mean to {OURS}"),
+                       ("to_best_mean", "to the best, geo. mean"),
                        ("to_best_worst", "to the best, worst")):
         cells = ["-" if summary[a][key] is None else f"{summary[a][key]:.3f}"
                  for a in table.allocators]

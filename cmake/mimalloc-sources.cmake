@@ -30,8 +30,8 @@ set(mi_source_names
   arena/commit.c
   arena/guard.c
   arena/huge_pages.c
+  arena/move.c
   arena/purge.c
-  arena/refill.c
   arena/slices.c
   page/freelist.c
   page/holes.c

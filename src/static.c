@@ -42,8 +42,8 @@
 #include "arena/commit.c"
 #include "arena/guard.c"
 #include "arena/huge_pages.c"
+#include "arena/move.c"
 #include "arena/purge.c"
-#include "arena/refill.c"
 #include "arena/slices.c"
 
 #include "page/freelist.c"

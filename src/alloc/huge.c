@@ -76,7 +76,7 @@ static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool i
     mx_page_t* const page = mx_huge_page_alloc(heap, count, align_slices, is_growing, slices);
     if (page == NULL || is_fresh || slices->arena == NULL) return page;
     mx_arenas_t* const arenas = &heap->subproc->arenas;
-    if (mx_slices_refill(arenas, slices->arena, slices->index, slices->count)) return page;
+    if (mx_slices_move_in(arenas, slices->arena, slices->index, slices->count)) return page;
   }
   return NULL;
 }
@@ -173,7 +173,7 @@ static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
   const size_t index = page->slice_index + page->slice_count;
   bool is_zero;
   if (!mx_slices_extend(arenas, page->arena, index, more, &is_zero)) return false;
-  if (!is_fresh && !mx_slices_refill(arenas, page->arena, index, more)) return false;
+  if (!is_fresh && !mx_slices_move_in(arenas, page->arena, index, more)) return false;
   const bool is_open = (!MX_GUARD_PAGES || mx_arena_guard(page->arena, index, more, false));
   if (!is_open || !mx_pagemap_set(page->start + mx_page_size(page), more, page)) {
     mx_slices_free(arenas, page->arena, index, more);

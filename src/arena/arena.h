@@ -159,7 +159,7 @@ void mx_arena_unmap(mx_arena_t* arena);
 
 // Moves OS pages of free slices to where the caller's run is fresh, whatever they hold. False: the
 // run has lost a part and must not be used, nor given back (see mx_vmem_move).
-bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
 
 // In builds with guard pages. Of the caller's run, makes the last OS page inaccessible when that is
 // wanted, and all others accessible that former pages left otherwise; false when one stays so.

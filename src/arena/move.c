@@ -52,13 +52,13 @@ static size_t find_purgeable(const mx_arena_t* arena, size_t* end) {
   return SIZE_MAX;
 }
 
-typedef enum refill_e { REFILL_DONE, REFILL_REFUSED, REFILL_TORN } refill_t;
+typedef enum move_e { MOVE_DONE, MOVE_REFUSED, MOVE_TORN } move_t;
 
 // Moves a chunk that waits to slices that are the caller's and fresh. Refused: it is in use again,
 // or cannot be moved.
-static refill_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
+static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
                            size_t index) {
-  if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return REFILL_REFUSED;
+  if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return MOVE_REFUSED;
   const size_t waited = mx_bits_clear(from->purgeable, chunk, MOVE_SLICES);
   uint8_t* const start = mx_arena_slice(from, chunk);
   const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, MOVE_SLICES, false));
@@ -76,10 +76,10 @@ static refill_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, 
   }
   mx_bits_set(from->free, chunk, MOVE_SLICES);
   if (is_torn) mx_bits_clear(to->committed, index, MOVE_SLICES);
-  return moved ? REFILL_DONE : is_torn ? REFILL_TORN : REFILL_REFUSED;
+  return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
-bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
@@ -90,9 +90,9 @@ bool mx_slices_refill(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     for (bool done = false; !done;) {
       const size_t chunk = (from == NULL ? SIZE_MAX : find_purgeable(from, &below));
       if (chunk != SIZE_MAX) {
-        const refill_t result = move_chunk(arenas, from, chunk, arena, to);
-        if (result == REFILL_TORN) return false;
-        done = (result == REFILL_DONE);
+        const move_t result = move_chunk(arenas, from, chunk, arena, to);
+        if (result == MOVE_TORN) return false;
+        done = (result == MOVE_DONE);
         continue;
       }
       do {
