@@ -13,7 +13,7 @@ MX_BEGIN_DECLS
 void* mx_alloc_medium(size_t size, mx_theap_t* theap);
 void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero);
 // Gives up what this thread keeps for later: it may be just what is missing.
-void mx_alloc_relieve(mx_theap_t* theap);
+void mx_alloc_on_pressure(mx_theap_t* theap);
 // Reports that there is no memory, sets errno, and returns NULL.
 void* mx_alloc_failed(size_t size);
 void mx_free_slow(void* p);

@@ -38,7 +38,7 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
   }
   void* p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
   if (mx_unlikely(p == NULL)) {
-    mx_alloc_relieve(theap);
+    mx_alloc_on_pressure(theap);
     p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }

@@ -36,7 +36,7 @@ static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
   return alloc_in_bin(theap, size, mx_bin_of(padded), zero);
 }
 
-mx_cold void mx_alloc_relieve(mx_theap_t* theap) {
+mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
   mx_arenas_purge(&theap->subproc->arenas, true);
@@ -68,7 +68,7 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_unlikely(mx_sample_is_on())) p = mx_sample_begin(theap, size);
   if (mx_likely(p == NULL)) p = alloc_once(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
-    mx_alloc_relieve(theap);
+    mx_alloc_on_pressure(theap);
     p = alloc_once(theap, size, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }

@@ -16,7 +16,7 @@ extern mx_counters_t mx_process_counters;
 typedef struct mx_memory_limit_s {
   mx_atomic(size_t) bytes;           // 0: none
   mx_atomic(bool) is_hard;           // beyond it allocations fail
-  mx_atomic(void (*)(bool)) relieve; // gives back what it can; true: else an allocation fails
+  mx_atomic(void (*)(bool)) on_pressure; // gives back what it can; true: else an allocation fails
 } mx_memory_limit_t;
 
 extern mx_hidden mx_memory_limit_t mx_memory_limit;

@@ -14,7 +14,7 @@
 #include "../os/os.h"
 #include "give_back.h"
 
-#define RELIEVE_MSECS 100     // between two walks for holes
+#define PRESSURE_MSECS 100     // between two walks for holes
 #define GROUP_MSECS 1000      // between two looks at the control group
 #define LIMIT_MIN MX_MIB      // the smallest limit that is taken
 #define GROUP_ROOT "/sys/fs/cgroup"
@@ -22,7 +22,7 @@
 #define GROUP_TABLES 64       // part of a group's limit that is left to the kernel
 #define PRESSURE_HIGH 10.0    // percent of time in which the group waits for memory
 
-static mx_atomic(uint64_t) relieve_at, group_at;
+static mx_atomic(uint64_t) pressure_at, group_at;
 
 // True for the one caller that is to act now.
 static bool is_time(mx_atomic(uint64_t)* at, uint64_t pause) {
@@ -75,13 +75,13 @@ static double set_limit(void) {
 }
 
 // Where an allocation would fail else, what it costs does not matter.
-static void relieve(bool is_last_resort) {
+static void on_pressure(bool is_last_resort) {
   if (mx_option(cgroup_limit) > 0 && is_time(&group_at, GROUP_MSECS)) set_limit();
-  if (is_last_resort || is_time(&relieve_at, RELIEVE_MSECS)) make_holes(is_last_resort);
+  if (is_last_resort || is_time(&pressure_at, PRESSURE_MSECS)) make_holes(is_last_resort);
 }
 
 void mx_limits_apply(void) {
-  mx_store_relaxed(&mx_memory_limit.relieve, &relieve);
+  mx_store_relaxed(&mx_memory_limit.on_pressure, &on_pressure);
   const long kib = mx_option(memory_limit);
   if (kib > 0 && (size_t)kib < LIMIT_MIN / MX_KIB) {
     mx_warning("option memory_limit: %ld KiB are too little for any program; the limit is 1 MiB\n",
