@@ -141,7 +141,7 @@ void mx_zig_collect(bool force) {
 #if defined(MI_NO_LIBC)
 // Behind the start of the library, which sets the hook to its own needs.
 __attribute__((constructor(102))) static void look_after_threads(void) {
-  mx_robust_setup(&mx_thread_bury);
+  mx_robust_setup(&mx_thread_died);
   mx_hooks.slow_visit = &mx_nolibc_visit;
 }
 #endif

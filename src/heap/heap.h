@@ -194,7 +194,7 @@ bool mx_thread_join(mx_subproc_t* subproc);
 void mx_thread_done(void* first_theap);
 // The same for another thread, which is gone without a call; its id must be one that no later
 // thread can have.
-void mx_thread_bury(void* first_theap, uintptr_t id);
+void mx_thread_died(void* first_theap, uintptr_t id);
 // Releases what this thread's theaps hold empty, of all heaps, with force also what is kept.
 void mx_thread_collect(bool force);
 // Bytes in the pages that this thread owns; and abandons pages until these are `target` or less.

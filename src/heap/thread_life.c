@@ -388,7 +388,7 @@ void mx_thread_done(void* first_of_thread) {
   mx_call_leave();
 }
 
-void mx_thread_bury(void* first_of_thread, uintptr_t id) {
+void mx_thread_died(void* first_of_thread, uintptr_t id) {
   mx_theap_t* const first = (mx_theap_t*)first_of_thread;
   // A thread that ended by a call of its own left its record to others, who wrote their id before
   // they bound it.

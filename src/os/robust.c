@@ -4,7 +4,7 @@
 // The kernel keeps a "robust list" of each thread: when the thread dies, however that happens, it
 // writes FUTEX_OWNER_DIED into the words on the list. Each thread that has a heap enters one such
 // word, once. Others that need memory or begin look at the words from time to time, and whoever
-// finds such a one first buries the thread: its heap is given up to all.
+// finds such a one first cleans up after the thread: its heap is given up to all.
 //
 // The list's head lies in an entry of a table that is never unmapped: in thread-local storage it
 // would be gone with the stack of a detached thread before the kernel reads it.
@@ -29,7 +29,7 @@
 #include "thread.h"
 
 #define OWNER_DIED 0x40000000u  // the whole word: the kernel clears the number of the thread
-#define BURIED 0x20000000u
+#define CLEANED_UP 0x20000000u
 #define ESRCH_ 3
 
 #define CHUNK_SIZE (64 * MX_KIB)
@@ -65,7 +65,7 @@ typedef struct chunk_s {
 static mx_lock_t lock;  // of the free list and of making entries
 static entry_t* free_entries;
 static mx_atomic(chunk_t*) chunks;  // newest first, never given back
-static mx_atomic(mx_bury_fn*) bury;
+static mx_atomic(mx_thread_died_fn*) on_death;
 static mx_atomic(long) process;
 
 static mx_thread_local entry_t* own;
@@ -156,15 +156,15 @@ void mx_robust_arm(void* value) {
 static bool is_gone(const entry_t* entry, uint32_t kind, uint32_t word, int* asks) {
   if (kind == KIND_ROBUST) return word == OWNER_DIED;
   const long pid = mx_load_relaxed(&process);
-  if (kind != KIND_ASKED || word == BURIED || mx_load_relaxed(&entry->pid) != pid) return false;
+  if (kind != KIND_ASKED || word == CLEANED_UP || mx_load_relaxed(&entry->pid) != pid) return false;
   return --*asks >= 0 && mx_syscall3(SYS_tgkill, pid, entry->tid, 0) == -ESRCH_;
 }
 
-static void look_at(entry_t* entry, mx_bury_fn* fn, int* asks) {
+static void look_at(entry_t* entry, mx_thread_died_fn* fn, int* asks) {
   const uint32_t kind = mx_load_acquire(&entry->kind);
   uint32_t word = mx_load_acquire(&entry->word);
   if (kind == KIND_NONE || !is_gone(entry, kind, word, asks)) return;
-  if (!mx_cas_strong_acq_rel(&entry->word, &word, BURIED)) return;
+  if (!mx_cas_strong_acq_rel(&entry->word, &word, CLEANED_UP)) return;
   const bool was_calling = mx_load_relaxed(&entry->calls) != 0;
   if (entry->value != NULL && !was_calling) fn(entry->value, entry->id);
   put_entry(entry);
@@ -178,7 +178,7 @@ static void renew_own(void) {
 }
 
 void mx_robust_look_at_all(void) {
-  mx_bury_fn* const fn = mx_load_acquire(&bury);
+  mx_thread_died_fn* const fn = mx_load_acquire(&on_death);
   if (fn == NULL) return;
   renew_own();
   int asks = INT32_MAX;
@@ -191,7 +191,7 @@ void mx_robust_look_at_all(void) {
 }
 
 void mx_robust_look(void) {
-  mx_bury_fn* const fn = mx_load_acquire(&bury);
+  mx_thread_died_fn* const fn = mx_load_acquire(&on_death);
   if (fn == NULL) return;
   renew_own();
   int asks = LOOKS_ASKING;
@@ -213,9 +213,9 @@ void mx_robust_look(void) {
 }
 
 // At the start: the first call of all may be made by a child of vfork.
-void mx_robust_setup(mx_bury_fn* fn) {
+void mx_robust_setup(mx_thread_died_fn* fn) {
   mx_store_relaxed(&process, process_id());
-  mx_store_release(&bury, fn);
+  mx_store_release(&on_death, fn);
 }
 
 void mx_robust_after_fork(bool is_alone) {
