@@ -76,7 +76,7 @@ fn isSafe(mode: Mode) bool {
 }
 
 // Whether small blocks are kept at hand, without a look at them: for speed alone, and for this front.
-fn hasShelves(optimize: Mode, options: Options) bool {
+fn hasMagazines(optimize: Mode, options: Options) bool {
     if (optimize != fastest or options.is_shared) return false;
     return (options.debug orelse 0) == 0 and (options.secure orelse 0) == 0;
 }
@@ -98,7 +98,7 @@ fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
     // A released program that is to be safe has every free checked.
     if (isSafe(optimize) and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
     if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
-    if (hasShelves(optimize, options)) add(b, &flags, "-DMI_SHELVES=1");
+    if (hasMagazines(optimize, options)) add(b, &flags, "-DMI_MAGAZINES=1");
     if (!options.libc) {
         add(b, &flags, "-DMI_NO_LIBC");
         add(b, &flags, "-DMI_CARVE_MAX=4096");
@@ -137,7 +137,7 @@ fn makeModule(
     const settings_of_c = b.addOptions();
     settings_of_c.addOption(bool, "core_has_libc", options.libc);
     settings_of_c.addOption(bool, "single_threaded", options.single_threaded);
-    settings_of_c.addOption(bool, "has_shelves", hasShelves(optimize, options));
+    settings_of_c.addOption(bool, "has_magazines", hasMagazines(optimize, options));
     module.addOptions("settings", settings_of_c);
     const flags = flagsOf(b, optimize, options);
     if (!options.libc) module.addIncludePath(b.path("src/os/nolibc"));

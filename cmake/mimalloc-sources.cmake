@@ -58,9 +58,9 @@ set(mi_source_names
   alloc/guarded.c
   alloc/harden.c
   alloc/huge.c
+  alloc/magazine.c
   alloc/realloc.c
   alloc/sample.c
-  alloc/shelf.c
   alloc/slow.c
   alloc/zeroblock.c
   service/arena_map.c

@@ -73,9 +73,9 @@
 #include "alloc/guarded.c"
 #include "alloc/harden.c"
 #include "alloc/huge.c"
+#include "alloc/magazine.c"
 #include "alloc/realloc.c"
 #include "alloc/sample.c"
-#include "alloc/shelf.c"
 #include "alloc/slow.c"
 #include "alloc/zeroblock.c"
 

@@ -10,8 +10,9 @@
 // that are given their final size after they grew live on in what they need.
 //
 // The commonest cases of a small block are not here, but in Zig, where the compiler sees them
-// (mimalloc.zig): a block that is at hand (src/alloc/shelf.c) is taken and given there. What such a
-// free says is small must then lie in a page of blocks, so no huge block is ever resized to that.
+// (mimalloc.zig): a block that is at hand (src/alloc/magazine.c) is taken and given there. What
+// such a free says is small must then lie in a page of blocks, so no huge block is ever resized to
+// that.
 #include <string.h>
 
 #include "../include/mimalloc-stats.h"
@@ -33,7 +34,7 @@ void* mx_zig_heap_alloc(mi_heap_t* heap, size_t size, size_t align);
 bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size);
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size);
 void mx_zig_free(void* p, size_t size, size_t align);
-void mx_zig_shelve(void* p, size_t size);
+void mx_zig_free_slow(void* p, size_t size);
 mi_heap_t* mx_zig_heap_new(void);
 void mx_zig_collect(bool force);
 
@@ -111,21 +112,21 @@ void mx_zig_free(void* p, size_t size, size_t align) {
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 
-mx_static_assert(MX_SMALL_MAX == 1024 && MX_ALIGN == 16 && MX_SHELF_PLACES == 31 &&
-                     offsetof(mx_shelf_t, most) == 4 && offsetof(mx_shelf_t, blocks) == 8,
+mx_static_assert(MX_SMALL_MAX == 1024 && MX_ALIGN == 16 && MX_MAGAZINE_PLACES == 31 &&
+                     offsetof(mx_magazine_t, most) == 4 && offsetof(mx_magazine_t, blocks) == 8,
                  "mimalloc.zig says the same");
-mx_static_assert(!MX_SHELVES || !MX_HARDEN, "blocks at hand are neither checked nor marked");
+mx_static_assert(!MX_MAGAZINES || !MX_HARDEN, "blocks at hand are neither checked nor marked");
 
-// A free for which the shelf has no place. Where blocks are sampled there are no shelves: each free
-// needs a look, and sampling begins with the program, since this front has no call that starts it.
-// A thread that only frees gets a theap, too: then most of its frees are cheap. Heaps that can be
-// destroyed have no shelves: their blocks would be gone, and what else is there would be lost.
-void mx_zig_shelve(void* p, size_t size) {
+// A free for which the magazine has no place. Where blocks are sampled there are no magazines: each
+// free needs a look, and sampling begins with the program, since this front has no call that starts
+// it. A thread that only frees gets a theap, too: then most of its frees are cheap. Heaps that can
+// be destroyed have no magazines: their blocks would be gone, and what else is there would be lost.
+void mx_zig_free_slow(void* p, size_t size) {
   mx_call_enter();
   mx_theap_t* const theap = (mx_tls_theap == &mx_theap_empty ? mx_thread_theap() : mx_tls_theap);
-  const bool is_done = MX_SHELVES && theap != NULL && theap == theap->first &&
+  const bool is_done = MX_MAGAZINES && theap != NULL && theap == theap->first &&
                        mx_load_relaxed(&theap->heap) != NULL && !mx_sample_is_on() &&
-                       mx_shelf_put(theap, mx_bin_of(size), (mx_block_t*)p);
+                       mx_magazine_put(theap, mx_bin_of(size), (mx_block_t*)p);
   mx_call_leave();
   if (!is_done) mx_zig_free(p, size, MX_ALIGN);
 }

@@ -18,7 +18,7 @@ extern fn mx_zig_heap_alloc(heap: *anyopaque, size: usize, alignment: usize) ?[*
 extern fn mx_zig_resize(p: [*]u8, size: usize, alignment: usize, new_size: usize) bool;
 extern fn mx_zig_remap(p: [*]u8, size: usize, alignment: usize, new_size: usize) ?[*]u8;
 extern fn mx_zig_free(p: [*]u8, size: usize, alignment: usize) void;
-extern fn mx_zig_shelve(p: [*]u8, size: usize) void;
+extern fn mx_zig_free_slow(p: [*]u8, size: usize) void;
 extern fn mx_zig_heap_new() ?*anyopaque;
 extern fn mi_heap_destroy(heap: *anyopaque) void;
 extern fn mi_heap_delete(heap: *anyopaque) void;
@@ -50,50 +50,50 @@ fn isPlain(alignment: Alignment) bool {
     return @intFromEnum(alignment) <= @intFromEnum(plain_alignment);
 }
 
-// Blocks at hand, see src/alloc/shelf.c: this part of the core's structures is used here, so that the
-// compiler sees what most calls do. front.c makes sure that both say the same.
-const has_shelves = settings.has_shelves;
+// Blocks at hand, see src/alloc/magazine.c: this part of the core's structures is used here, so
+// that the compiler sees what most calls do. front.c makes sure that both say the same.
+const has_magazines = settings.has_magazines;
 const small_max = 1024;
 const granule = 16;
-const Shelf = extern struct { count: u32, most: u16, seen: u16, blocks: [31][*]u8 };
+const Magazine = extern struct { count: u32, most: u16, seen: u16, blocks: [31][*]u8 };
 
 const storage = if (settings.single_threaded) struct {
-    extern var mx_tls_shelves_var: *[small_max / granule + 1]Shelf;
+    extern var mx_tls_magazines_var: *[small_max / granule + 1]Magazine;
 } else struct {
-    extern threadlocal var mx_tls_shelves_var: *[small_max / granule + 1]Shelf;
+    extern threadlocal var mx_tls_magazines_var: *[small_max / granule + 1]Magazine;
 };
 
-// Whether there is a shelf for blocks of this kind, and which.
-inline fn isShelved(len: usize, alignment: Alignment) bool {
-    return has_shelves and isPlain(alignment) and len -% 1 < small_max;
+// Whether there is a magazine for blocks of this kind, and which.
+inline fn hasMagazine(len: usize, alignment: Alignment) bool {
+    return has_magazines and isPlain(alignment) and len -% 1 < small_max;
 }
 
-inline fn shelfOf(len: usize) *Shelf {
-    return &storage.mx_tls_shelves_var[(len + granule - 1) / granule];
+inline fn magazineOf(len: usize) *Magazine {
+    return &storage.mx_tls_magazines_var[(len + granule - 1) / granule];
 }
 
 fn alloc(_: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u8 {
-    if (isShelved(len, alignment)) {
-        const shelf = shelfOf(len);
-        const count = shelf.count;
+    if (hasMagazine(len, alignment)) {
+        const magazine = magazineOf(len);
+        const count = magazine.count;
         if (count == 0) return mx_zig_alloc(len);
-        shelf.count = count - 1;
-        return shelf.blocks[count - 1];
+        magazine.count = count - 1;
+        return magazine.blocks[count - 1];
     }
     if (isPlain(alignment)) return mx_zig_alloc(len);
     return mx_zig_alloc_aligned(len, alignment.toByteUnits());
 }
 
 fn free(_: *anyopaque, memory: []u8, alignment: Alignment, _: usize) void {
-    if (!isShelved(memory.len, alignment)) {
+    if (!hasMagazine(memory.len, alignment)) {
         return mx_zig_free(memory.ptr, memory.len, alignment.toByteUnits());
     }
-    const shelf = shelfOf(memory.len);
-    const count = shelf.count;
-    if (count == shelf.most) return mx_zig_shelve(memory.ptr, memory.len);
-    shelf.blocks[count] = memory.ptr;
-    // The thread may be killed between these two, and another one clears its shelves.
-    @atomicStore(u32, &shelf.count, count + 1, .release);
+    const magazine = magazineOf(memory.len);
+    const count = magazine.count;
+    if (count == magazine.most) return mx_zig_free_slow(memory.ptr, memory.len);
+    magazine.blocks[count] = memory.ptr;
+    // The thread may be killed between these two, and another one clears its magazines.
+    @atomicStore(u32, &magazine.count, count + 1, .release);
 }
 
 fn resize(_: *anyopaque, memory: []u8, alignment: Alignment, new_len: usize, _: usize) bool {

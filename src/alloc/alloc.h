@@ -21,9 +21,9 @@ void mx_free_emptied(void* p);
 // In hardened builds: a block of a page of this thread that is more than the simple case.
 void mx_free_with_care(void* p);
 
-// Frees a block for which this thread's shelf has no place (shelf.c). `theap` is its default one,
-// bound; false when there is no memory for shelves or no place, and nothing was done.
-bool mx_shelf_put(mx_theap_t* theap, size_t bin, mx_block_t* block);
+// Frees a block for which this thread's magazine has no place (magazine.c). `theap` is its default
+// one, bound; false when there is no memory for magazines or no place, and nothing was done.
+bool mx_magazine_put(mx_theap_t* theap, size_t bin, mx_block_t* block);
 
 // Zeroed memory, over the whole usable size.
 void* mx_zalloc_in(mx_theap_t* theap, size_t size);

@@ -136,11 +136,11 @@
 #endif
 
 // Whether free() of small blocks may keep them at hand by the size that its caller says: for front
-// ends that know sizes, in builds that check nothing (see alloc/shelf.c).
-#if defined(MI_SHELVES) && MI_SHELVES
-#define MX_SHELVES 1
+// ends that know sizes, in builds that check nothing (see alloc/magazine.c).
+#if defined(MI_MAGAZINES) && MI_MAGAZINES
+#define MX_MAGAZINES 1
 #else
-#define MX_SHELVES 0
+#define MX_MAGAZINES 0
 #endif
 
 mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");

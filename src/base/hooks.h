@@ -23,8 +23,8 @@ typedef struct mx_hooks_s {
   mx_atomic(mx_deferred_fn*) deferred_free;
   // Called at the beginning of a slow allocation, where another allocation does no harm.
   mx_atomic(mx_visit_fn*) slow_visit;
-  // Frees the blocks that a theap which has shelves keeps at hand: all, or those it does not use.
-  mx_atomic(mx_clear_fn*) clear_shelves;
+  // Frees the blocks that a theap which has magazines keeps at hand: all, or those it does not use.
+  mx_atomic(mx_clear_fn*) clear_magazines;
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);

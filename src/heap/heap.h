@@ -34,16 +34,16 @@ typedef struct mx_subproc_s mx_subproc_t;
 #define MX_HEAP_CACHED_MAX 16
 #define MX_HEAP_CACHED_ALL 32
 
-// Freed blocks of one bin that a thread keeps at hand, see alloc/shelf.c.
-#define MX_SHELF_PLACES 31
-typedef struct mx_shelf_s {
+// Freed blocks of one bin that a thread keeps at hand, see alloc/magazine.c.
+#define MX_MAGAZINE_PLACES 31
+typedef struct mx_magazine_s {
   uint32_t count;
   uint16_t most;  // so many may be put here before somebody looks; 0: has no blocks
   uint16_t seen;  // `count` at the last round
-  mx_block_t* blocks[MX_SHELF_PLACES];
-} mx_shelf_t;
+  mx_block_t* blocks[MX_MAGAZINE_PLACES];
+} mx_magazine_t;
 
-#define MX_SHELF_COUNT (MX_SHELVES ? MX_SMALL_BINS + 1 : 1)
+#define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 
 struct mx_theap_s {
   mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where tapped
@@ -86,7 +86,7 @@ struct mx_theap_s {
   // Of each theap again: bins whose current page was made of used memory, those where a round found
   // it half carved at most, and those where pages are carved further than that.
   uint64_t slack[MX_BIN_WORDS], slack_seen[MX_BIN_WORDS], dense[MX_BIN_WORDS];
-  mx_shelf_t* shelves;                   // one for each small bin, or NULL
+  mx_magazine_t* magazines;                   // one for each small bin, or NULL
   size_t collect_list;                   // where a pass of collecting is, 0: there is none;
   mx_page_t* collect_at;                 // and the page of that list that comes next
   mx_atomic(mx_theap_t*) slots_of;       // the first theap in whose slots this one was entered last
@@ -147,15 +147,15 @@ extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap_var;
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last_var;
 #define mx_tls_last mx_tls(mx_tls_last_var)
 
-// The shelves of this thread's default theap, or those that are empty and take nothing.
-extern mx_hidden mx_shelf_t mx_shelves_none[MX_SHELF_COUNT];
-extern mx_hidden mx_thread_local mx_shelf_t* mx_tls_shelves_var;
-#define mx_tls_shelves mx_tls(mx_tls_shelves_var)
+// The magazines of this thread's default theap, or those that are empty and take nothing.
+extern mx_hidden mx_magazine_t mx_magazines_none[MX_MAGAZINE_COUNT];
+extern mx_hidden mx_thread_local mx_magazine_t* mx_tls_magazines_var;
+#define mx_tls_magazines mx_tls(mx_tls_magazines_var)
 
 // Frees what a theap has at hand: all, or what it did not use for a round.
-mx_inline void mx_shelves_clear(mx_theap_t* theap, bool all) {
-  if (MX_SHELVES && theap->shelves != NULL) {
-    mx_load_relaxed(&mx_hooks.clear_shelves)(theap, all);
+mx_inline void mx_magazines_clear(mx_theap_t* theap, bool all) {
+  if (MX_MAGAZINES && theap->magazines != NULL) {
+    mx_load_relaxed(&mx_hooks.clear_magazines)(theap, all);
   }
 }
 

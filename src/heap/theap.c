@@ -316,7 +316,7 @@ static void collect_full(mx_theap_t* theap, mx_page_t* page) {
 // What a pass begins with: all but the pages that are on lists.
 static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
-  mx_shelves_clear(theap, true);
+  mx_magazines_clear(theap, true);
   if (force) release_retained(theap);
   else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
@@ -358,7 +358,7 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
   mx_check_slow(mx_theap_is_valid(theap));
-  mx_shelves_clear(theap, true);
+  mx_magazines_clear(theap, true);
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* page = detach_current(theap, bin);
@@ -384,7 +384,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
   if (mx_unlikely(visit != NULL)) visit();
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
-    mx_shelves_clear(theap, false);
+    mx_magazines_clear(theap, false);
     if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }

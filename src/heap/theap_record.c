@@ -91,8 +91,8 @@ void mx_theap_wipe(mx_theap_t* theap) {
   memset(theap->partial_count, 0, sizeof(theap->partial_count));
   memset(theap->full_count, 0, sizeof(theap->full_count));
   memset(theap->retained, 0, sizeof(theap->retained));
-  if (MX_SHELVES && theap->shelves != NULL) {
-    memset(theap->shelves, 0, MX_SHELF_COUNT * sizeof(mx_shelf_t));
+  if (MX_MAGAZINES && theap->magazines != NULL) {
+    memset(theap->magazines, 0, MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));
   }
   theap->retained_slices = theap->retained_small = 0;
   theap->collect_list = 0;

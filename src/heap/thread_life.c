@@ -44,8 +44,8 @@ mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap 
 
 mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
 mx_thread_local mx_theap_t* mx_tls_last_var = &mx_theap_empty;
-mx_shelf_t mx_shelves_none[MX_SHELF_COUNT];
-mx_thread_local mx_shelf_t* mx_tls_shelves_var = mx_shelves_none;
+mx_magazine_t mx_magazines_none[MX_MAGAZINE_COUNT];
+mx_thread_local mx_magazine_t* mx_tls_magazines_var = mx_magazines_none;
 
 // ---- start -------------------------------------------------------------------------------------
 
@@ -93,11 +93,11 @@ static void unbind(mx_theap_t* theap) {
 }
 
 // The thread's default theap is about to be another one.
-static void leave_shelves(void) {
-  if (!MX_SHELVES || mx_tls_shelves == mx_shelves_none) return;
+static void leave_magazines(void) {
+  if (!MX_MAGAZINES || mx_tls_magazines == mx_magazines_none) return;
   mx_call_enter();
-  mx_tls_shelves = mx_shelves_none;
-  mx_shelves_clear(mx_tls_theap, true);
+  mx_tls_magazines = mx_magazines_none;
+  mx_magazines_clear(mx_tls_theap, true);
   mx_call_leave();
 }
 
@@ -112,7 +112,7 @@ static void leave_heap(mx_theap_t* theap) {
 
 static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
   if (mx_tls_theap == theap) {
-    leave_shelves();
+    leave_magazines();
     mx_tls_theap = first;
   }
   if (mx_tls_last == theap) mx_tls_last = first;
@@ -271,7 +271,7 @@ mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
 mx_theap_t* mx_thread_set_default(mx_theap_t* theap) {
   mx_theap_t* const before = mx_thread_theap();
   if (before == NULL) return NULL;
-  leave_shelves();
+  leave_magazines();
   mx_tls_theap = theap;
   return before;
 }
@@ -304,7 +304,7 @@ static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
   leave_heap(first);
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
-  leave_shelves();
+  leave_magazines();
   mx_tls_theap = mx_tls_last = first;
   return true;
 }
@@ -382,7 +382,7 @@ void mx_thread_done(void* first_of_thread) {
   // A thread that ended by a call of its own may have armed nothing since.
   if (first == NULL || mx_tls_theap->first != first) return;
   mx_call_enter();
-  leave_shelves();
+  leave_magazines();
   mx_tls_theap = mx_tls_last = &mx_theap_ended;
   end_thread(first);
   mx_call_leave();
