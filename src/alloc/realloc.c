@@ -32,7 +32,7 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
-  if (mx_unlikely(theap->is_tapped) && mx_sample_is_due(theap)) {
+  if (mx_unlikely(theap->is_sampled) && mx_sample_is_due(theap)) {
     void* const p = alloc_apart_sampled(theap, size, align);
     if (p != NULL) return p;
   }

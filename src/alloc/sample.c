@@ -3,15 +3,15 @@
 //
 // Sampling costs the fast path nothing, and yet sees every allocation. malloc looks for a block in
 // the theap's `front`, which is the same as its current pages as long as nothing is sampled. A
-// theap whose allocations are sampled is tapped: its front has no page, so each of its allocations
-// is slow. That one counts, and then takes a block of the current page as the fast path would have.
+// theap that is sampled has no page in its front, so each of its allocations is slow. That one
+// counts, and then takes a block of the current page as the fast path would have.
 //
 // The distance to the next sample is drawn from 1 to twice the rate, less one. One that falls on a
 // request which cannot be guarded (its size, too many guarded blocks) is lost, so that each of the
 // others is sampled as often as the rate says.
 //
-// A theap is tapped and untapped by its own thread only, at a slow allocation or when that thread
-// changes the rate. Only theaps of the main heap are.
+// A theap starts and stops to be sampled by its own thread only, at a slow allocation or when that
+// thread changes the rate. Only theaps of the main heap are.
 #include "sample.h"
 
 #include "../mem/pagemap.h"
@@ -72,17 +72,17 @@ static void draw_next(mx_theap_t* theap, size_t rate) {
   theap->rate_seen = mx_option(guarded_sample_rate);
 }
 
-static void set_tapped(mx_theap_t* theap, bool tapped) {
-  theap->is_tapped = tapped;
+static void set_sampled(mx_theap_t* theap, bool sampled) {
+  theap->is_sampled = sampled;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->front[bin] = (tapped ? &mx_page_none : theap->current[bin]);
+    theap->front[bin] = (sampled ? &mx_page_none : theap->current[bin]);
   }
 }
 
-// Makes a theap tapped or not, as it should be; whether it is.
+// Makes a theap sampled or not, as it should be; whether it is.
 static bool follow_rate(mx_theap_t* theap) {
   const size_t rate = (can_be_sampled(theap) ? rate_now() : 0);
-  if (theap->is_tapped != (rate > 0)) set_tapped(theap, rate > 0);
+  if (theap->is_sampled != (rate > 0)) set_sampled(theap, rate > 0);
   if (rate > 0) draw_next(theap, rate);
   return rate > 0;
 }
@@ -103,7 +103,7 @@ void* mx_sample_turn(mx_theap_t* theap, size_t size) {
 }
 
 void* mx_sample_begin(mx_theap_t* theap, size_t size) {
-  if (theap->is_tapped || !follow_rate(theap) || !mx_sample_is_due(theap)) return NULL;
+  if (theap->is_sampled || !follow_rate(theap) || !mx_sample_is_due(theap)) return NULL;
   return mx_sample_turn(theap, size);
 }
 

@@ -8,13 +8,13 @@
 #include "../heap/heap.h"
 
 MX_BEGIN_DECLS
-// For a slow allocation of a theap that is not tapped, while sampling is on: taps the theap if it
-// has to be, and answers as mx_sample_turn.
+// For a slow allocation of a theap that is not sampled, while sampling is on: samples the theap if
+// it has to be, and answers as mx_sample_turn.
 void* mx_sample_begin(mx_theap_t* theap, size_t size);
 // For an allocation that is due: a guarded block, or NULL when the request gets none.
 void* mx_sample_turn(mx_theap_t* theap, size_t size);
-// Taps the calling thread's theap of the main heap, or no longer, as options and its own settings
-// say. Other threads follow at their next slow allocation.
+// Samples the calling thread's theap of the main heap, or no longer, as options and its own
+// settings say. Other threads follow at their next slow allocation.
 void mx_sample_apply(void);
 // Sets, for a theap of the calling thread, what the options say for all others. Only a main heap's
 // has blocks that are sampled; for another it does nothing.
@@ -27,7 +27,7 @@ mx_inline bool mx_sample_is_on(void) {
   return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_sample_has_own) != 0;
 }
 
-// Counts an allocation of a tapped theap: whether it is the next sample, or the rate has changed.
+// Counts an allocation of a sampled theap: whether it is the next sample, or the rate has changed.
 mx_inline bool mx_sample_is_due(mx_theap_t* theap) {
   return --theap->until_sample <= 0 || mx_option(guarded_sample_rate) != theap->rate_seen;
 }

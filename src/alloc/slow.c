@@ -99,7 +99,7 @@ mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
   return block;
 }
 
-mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
+mx_noinline static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero) {
   void* p = NULL;
   if (size <= MX_MAX_ALLOC) {
     mx_call_enter();
@@ -110,22 +110,22 @@ mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero
   return p != NULL ? p : alloc_behind_front(size, theap, zero);
 }
 
-mx_noinline static void* alloc_tapped_zero(size_t size, mx_theap_t* theap) {
+mx_noinline static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
   return alloc_behind_front(size, theap, true);
 }
 
 // All that a program allocates comes by here while it is sampled: no frame, but for zeroes.
-mx_noinline static void* alloc_tapped(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_unlikely(mx_sample_is_due(theap))) return alloc_sampled(size, theap, zero);
-  if (zero) return alloc_tapped_zero(size, theap);
+mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
+  if (mx_unlikely(mx_sample_is_due(theap))) return alloc_due_sample(size, theap, zero);
+  if (zero) return alloc_sampled_zero(size, theap);
   return alloc_behind_front(size, theap, false);
 }
 
 // ---- the ways to here --------------------------------------------------------------------------
 
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
-  return mx_unlikely(theap->is_tapped) ? alloc_tapped(size, theap, zero)
-                                       : alloc_visit(size, theap, zero);
+  return mx_unlikely(theap->is_sampled) ? alloc_sampled(size, theap, zero)
+                                        : alloc_visit(size, theap, zero);
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {

@@ -46,11 +46,11 @@ typedef struct mx_magazine_s {
 #define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 
 struct mx_theap_s {
-  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where tapped
+  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where sampled
   uintptr_t tid;                         // what this thread writes into page->owner
   mx_atomic(mx_heap_t*) heap;            // NULL: bound to none, all lists are empty
-  bool is_tapped;                        // every allocation is slow and counted: see alloc/sample.c
-  long rate_seen;                        // while tapped: the option by which the next was drawn,
+  bool is_sampled;                       // every allocation is slow and counted: see alloc/sample.c
+  long rate_seen;                        // while sampled: the option by which the next was drawn,
   int64_t until_sample;                  // and allocations up to the next sample
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
@@ -171,7 +171,7 @@ static inline int mx_heap_node(const mx_heap_t* heap) {
 // Makes a page, or none, the one that a bin allocates from.
 mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* page) {
   theap->current[bin] = page;
-  if (mx_likely(!theap->is_tapped)) theap->front[bin] = page;
+  if (mx_likely(!theap->is_sampled)) theap->front[bin] = page;
 }
 
 MX_BEGIN_DECLS

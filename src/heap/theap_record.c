@@ -79,7 +79,7 @@ mx_theap_t* mx_theap_take_late(uintptr_t tid) {
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_lock_acquire(&theap_records_lock);
   if (theap->is_late) remove_late(theap);
-  theap->is_tapped = false;  // without pages its front is empty already
+  theap->is_sampled = false;  // without pages its front is empty already
   theap->next_in_heap = theap_records;
   theap_records = theap;
   mx_lock_release(&theap_records_lock);
