@@ -80,8 +80,8 @@ struct mx_theap_s {
   size_t slot_count;
   mx_theap_t* spares;                    // bound to no heap
   mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
-  mx_theap_t* late[2];                   // under the lock of the records: see theap_record.c
-  bool is_late;                          // made after its thread was said to have ended
+  mx_theap_t* after_end[2];              // under the lock of the records: see theap_record.c
+  bool is_after_end;                     // made after its thread was said to have ended
   bool is_pooled;                        // a thread that shall not take over what others leave
   // Of each theap again: bins whose current page was made of used memory, those where a round found
   // it half carved at most, and those where pages are carved further than that.
@@ -212,8 +212,8 @@ mx_theap_t* mx_theap_record(void);  // NULL when out of memory
 void mx_theap_recycle(mx_theap_t* theap);
 // Remembers the first theap of a thread that goes on after its end, and finds the one that an
 // earlier thread of the same id left behind; NULL when there is none.
-void mx_theap_enter_late(mx_theap_t* first);
-mx_theap_t* mx_theap_take_late(uintptr_t tid);
+void mx_theap_enter_after_end(mx_theap_t* first);
+mx_theap_t* mx_theap_take_after_end(uintptr_t tid);
 // Tells a theap's thread that its heap was given up.
 void mx_theap_tell_stale(mx_theap_t* theap);
 // Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.

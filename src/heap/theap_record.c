@@ -27,58 +27,58 @@ mx_theap_t* mx_theap_record(void) {
 
 // A tree, at most one theap in it for each id that a thread ever had. The bits of a hash of the id,
 // the highest first, say which way it lies from the root; each theap on the way is one of them.
-static mx_theap_t* late_theaps;
+static mx_theap_t* after_end_theaps;
 
-static uintptr_t late_hash(uintptr_t tid) {
+static uintptr_t after_end_hash(uintptr_t tid) {
   return (uintptr_t)((tid & ~MX_OWNER_TAGS) * (uintptr_t)0x9E3779B97F4A7C15u);
 }
 
 // The place of a thread's theap, or where it would be entered.
-static mx_theap_t** late_place(uintptr_t tid) {
-  mx_theap_t** at = &late_theaps;
-  for (uintptr_t way = late_hash(tid); *at != NULL; way <<= 1) {
+static mx_theap_t** after_end_place(uintptr_t tid) {
+  mx_theap_t** at = &after_end_theaps;
+  for (uintptr_t way = after_end_hash(tid); *at != NULL; way <<= 1) {
     if ((((*at)->tid ^ tid) & ~MX_OWNER_TAGS) == 0) break;
-    at = &(*at)->late[way >> (sizeof(way) * 8 - 1)];
+    at = &(*at)->after_end[way >> (sizeof(way) * 8 - 1)];
   }
   return at;
 }
 
 // One without a theap behind it takes its place.
-static void remove_late(mx_theap_t* theap) {
-  mx_theap_t** const place = late_place(theap->tid);
+static void remove_after_end(mx_theap_t* theap) {
+  mx_theap_t** const place = after_end_place(theap->tid);
   mx_theap_t** end = place;
-  while ((*end)->late[0] != NULL || (*end)->late[1] != NULL) {
-    end = &(*end)->late[(*end)->late[0] == NULL];
+  while ((*end)->after_end[0] != NULL || (*end)->after_end[1] != NULL) {
+    end = &(*end)->after_end[(*end)->after_end[0] == NULL];
   }
   mx_theap_t* const last = *end;
   *end = NULL;
   if (last != theap) {
-    last->late[0] = theap->late[0];
-    last->late[1] = theap->late[1];
+    last->after_end[0] = theap->after_end[0];
+    last->after_end[1] = theap->after_end[1];
     *place = last;
   }
-  theap->late[0] = theap->late[1] = NULL;
-  theap->is_late = false;
+  theap->after_end[0] = theap->after_end[1] = NULL;
+  theap->is_after_end = false;
 }
 
-void mx_theap_enter_late(mx_theap_t* first) {
+void mx_theap_enter_after_end(mx_theap_t* first) {
   mx_lock_acquire(&theap_records_lock);
-  first->is_late = true;
-  *late_place(first->tid) = first;
+  first->is_after_end = true;
+  *after_end_place(first->tid) = first;
   mx_lock_release(&theap_records_lock);
 }
 
-mx_theap_t* mx_theap_take_late(uintptr_t tid) {
+mx_theap_t* mx_theap_take_after_end(uintptr_t tid) {
   mx_lock_acquire(&theap_records_lock);
-  mx_theap_t* const theap = *late_place(tid);
-  if (theap != NULL) remove_late(theap);
+  mx_theap_t* const theap = *after_end_place(tid);
+  if (theap != NULL) remove_after_end(theap);
   mx_lock_release(&theap_records_lock);
   return theap;
 }
 
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_lock_acquire(&theap_records_lock);
-  if (theap->is_late) remove_late(theap);
+  if (theap->is_after_end) remove_after_end(theap);
   theap->is_sampled = false;  // without pages its front is empty already
   theap->next_in_heap = theap_records;
   theap_records = theap;

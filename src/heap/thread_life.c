@@ -160,8 +160,8 @@ static void count_thread(mx_theap_t* first, int64_t change) {
 
 // A thread may allocate after the last call that tells of its end. What it left behind ends when
 // the next thread of its id begins: that one alone may touch pages with this owner.
-static void end_late_one(void) {
-  mx_theap_t* const left = mx_theap_take_late(mx_thread_id());
+static void end_again(void) {
+  mx_theap_t* const left = mx_theap_take_after_end(mx_thread_id());
   if (left == NULL) return;
   mx_tls_theap = left;
   mx_thread_done(left);
@@ -171,9 +171,9 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   mx_theap_t* first = mx_tls_theap->first;
   if (!mx_heap_start()) return NULL;
   const bool is_new = (first == NULL);
-  const bool is_late = (mx_tls_theap == &mx_theap_ended);
+  const bool is_after_end = (mx_tls_theap == &mx_theap_ended);
   if (is_new) {
-    end_late_one();
+    end_again();
     first = mx_theap_record();
     if (first == NULL) return NULL;
     enter_thread(first, first);
@@ -186,7 +186,7 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
   if (!is_new) return first;  // its sub-process was destroyed under it
-  if (is_late) mx_theap_enter_late(first);
+  if (is_after_end) mx_theap_enter_after_end(first);
   mx_tls_theap = mx_tls_last = first;
   // May allocate itself, which works already.
   mx_os_thread_arm(first);

@@ -4,18 +4,18 @@
 #include "thread.h"
 
 mx_thread_local uint32_t mx_call_depth_var;
-mx_atomic(uint32_t) mx_call_late;  // the child of a fork has something to set right
-static void (*late_run)(void);
+mx_atomic(uint32_t) mx_call_pending;  // the child of a fork has something to set right
+static void (*pending_run)(void);
 
 void mx_call_then(void (*run)(void)) {
-  late_run = run;
-  mx_store_relaxed(&mx_call_late, (uint32_t)1);
+  pending_run = run;
+  mx_store_relaxed(&mx_call_pending, (uint32_t)1);
   mx_fence_compiler();
-  if (mx_call_depth == 0) mx_call_run_late();
+  if (mx_call_depth == 0) mx_call_run_pending();
 }
 
-void mx_call_run_late(void) {
-  if (mx_exchange_relaxed(&mx_call_late, (uint32_t)0) != 0) late_run();
+void mx_call_run_pending(void) {
+  if (mx_exchange_relaxed(&mx_call_pending, (uint32_t)0) != 0) pending_run();
 }
 
 #if defined(MI_NO_LIBC)

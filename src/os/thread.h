@@ -95,7 +95,7 @@ mx_inline bool mx_thread_is(uintptr_t id) {
 // Around each call that changes heaps, pages or slices. While a thread is inside of one,
 //
 //   a fork in a signal's handler leaves what it interrupted alone in the child: what the threads
-//   that are not there left behind is set right when the call is over (`mx_call_late`);
+//   that are not there left behind is set right when the call is over (`mx_call_pending`);
 //   without a libc, where a thread's heap is taken over by others whichever way the thread ended,
 //   one that ended inside may have left its lists half changed, and is left alone. `mx_call_word`
 //   is that thread's word for those others; its order is the program's, since it is read when the
@@ -105,7 +105,7 @@ mx_inline bool mx_thread_is(uintptr_t id) {
 MX_BEGIN_DECLS
 extern mx_hidden mx_thread_local uint32_t mx_call_depth_var;
 #define mx_call_depth mx_tls(mx_call_depth_var)
-extern mx_hidden mx_atomic(uint32_t) mx_call_late;
+extern mx_hidden mx_atomic(uint32_t) mx_call_pending;
 #if defined(MI_NO_LIBC)
 extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 #define mx_call_tell(depth) \
@@ -115,7 +115,7 @@ extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 #endif
 // In the child of a fork: has `run` called when this thread's call is over; now if it is in none.
 void mx_call_then(void (*run)(void));
-void mx_call_run_late(void);
+void mx_call_run_pending(void);
 MX_END_DECLS
 
 mx_inline void mx_call_enter(void) {
@@ -130,7 +130,7 @@ mx_inline void mx_call_leave(void) {
   const uint32_t depth = --mx_call_depth;
   mx_call_tell(depth);
   mx_fence_compiler();
-  if (mx_unlikely(depth == 0 && mx_load_relaxed(&mx_call_late) != 0)) mx_call_run_late();
+  if (mx_unlikely(depth == 0 && mx_load_relaxed(&mx_call_pending) != 0)) mx_call_run_pending();
 }
 
 #endif

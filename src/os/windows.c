@@ -30,7 +30,7 @@ static struct {
   mx_virtual_alloc2_fn* alloc2;
   mx_processor_number_fn* processor_number;
   mx_processor_node_fn* processor_node;
-} late;
+} dynamic;
 
 void* mx_windows_find(const wchar_t* module, const char* name) {
   const HMODULE handle = GetModuleHandleW(module);
@@ -48,10 +48,11 @@ void mx_os_init(void) {
   mx_facts.numa_nodes = 1;
   granularity = info.dwAllocationGranularity;
   mx_windows_find_waits();
-  late.alloc2 = (mx_virtual_alloc2_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "VirtualAlloc2");
-  late.processor_number = (mx_processor_number_fn*)(uintptr_t)mx_windows_find(
+  dynamic.alloc2 =
+      (mx_virtual_alloc2_fn*)(uintptr_t)mx_windows_find(L"kernelbase", "VirtualAlloc2");
+  dynamic.processor_number = (mx_processor_number_fn*)(uintptr_t)mx_windows_find(
       L"kernel32", "GetCurrentProcessorNumberEx");
-  late.processor_node = (mx_processor_node_fn*)(uintptr_t)mx_windows_find(
+  dynamic.processor_node = (mx_processor_node_fn*)(uintptr_t)mx_windows_find(
       L"kernel32", "GetNumaProcessorNodeEx");
 }
 
@@ -102,11 +103,11 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 void* mx_os_map_aligned(size_t size, size_t align, bool commit) {
   const DWORD type = MEM_RESERVE | (commit ? MEM_COMMIT : 0);
   if (size > SIZE_MAX - align) return NULL;
-  if (late.alloc2 != NULL) {
+  if (dynamic.alloc2 != NULL) {
     mx_address_requirements_t wanted = {NULL, NULL, align};
     mx_extended_parameter_t parameter = {MX_PARAMETER_ADDRESS_REQUIREMENTS, {0}};
     parameter.value.pointer = &wanted;
-    void* const p = late.alloc2(NULL, NULL, size, type, PAGE_READWRITE, &parameter, 1);
+    void* const p = dynamic.alloc2(NULL, NULL, size, type, PAGE_READWRITE, &parameter, 1);
     if (p != NULL) return p;
   }
   for (unsigned tries = 0; tries < OOM_TRIES; tries++) {
@@ -147,8 +148,8 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
                                              {MX_PARAMETER_NUMA_NODE, {0}}};
     parameters[0].value.number = MX_PARAMETER_NONPAGED_HUGE;
     parameters[1].value.number = (uint64_t)numa_node;
-    return late.alloc2 == NULL ? NULL
-                               : late.alloc2(NULL, NULL, size, type, PAGE_READWRITE, parameters,
+    return dynamic.alloc2 == NULL ? NULL
+                                  : dynamic.alloc2(NULL, NULL, size, type, PAGE_READWRITE, parameters,
                                              numa_node < 0 ? 1 : 2);
   }
   if (numa_node < 0) return VirtualAlloc(NULL, size, type, PAGE_READWRITE);
@@ -234,9 +235,9 @@ unsigned mx_os_numa_count(void) {
 unsigned mx_os_numa_node(void) {
   PROCESSOR_NUMBER processor;
   USHORT node = 0;
-  if (late.processor_number == NULL || late.processor_node == NULL) return 0;
-  late.processor_number(&processor);
-  return late.processor_node(&processor, &node) ? node : 0;
+  if (dynamic.processor_number == NULL || dynamic.processor_node == NULL) return 0;
+  dynamic.processor_number(&processor);
+  return dynamic.processor_node(&processor, &node) ? node : 0;
 }
 
 bool mx_os_random(void* buf, size_t size) { return RtlGenRandom(buf, (ULONG)size) != 0; }

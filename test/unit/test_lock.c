@@ -232,14 +232,14 @@ static void fork_without_a_lock(void) {
 }
 
 static int late;
-static void comes_late(void) { late++; }
+static void comes_after(void) { late++; }
 
-static void what_comes_late(void) {
-  mx_call_then(&comes_late);
+static void what_comes_after(void) {
+  mx_call_then(&comes_after);
   EXPECT(late == 1);
   mx_call_enter();
   mx_lock_acquire(&lock);
-  mx_call_then(&comes_late);
+  mx_call_then(&comes_after);
   mx_lock_release(&lock);
   EXPECT(late == 1);
   mx_call_leave();
@@ -255,7 +255,7 @@ int main(void) {
   real_time();
   forks_inside_of_each_other();
   fork_without_a_lock();
-  what_comes_late();
+  what_comes_after();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
