@@ -10,8 +10,7 @@
 //
 // A theap record belongs to one thread from its making to the thread's end, and is bound to one
 // heap after another, or to none. Records of theaps, heaps and sub-processes are recycled and never
-// given back, so a stale pointer to one always leads to a record, whose fields tell that it is
-// stale.
+// given back, so an outdated pointer to one leads to a record, whose fields tell that it is none.
 #ifndef MX_HEAP_HEAP_H
 #define MX_HEAP_HEAP_H
 
@@ -73,13 +72,13 @@ struct mx_theap_s {
   mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
   mx_lock_t guard;                       // held by who collects, abandons or empties it
-  mx_theap_t* next_stale;
-  bool is_stale;                         // on its first theap's list `stale`
+  mx_theap_t* next_orphan;
+  bool is_orphan;                        // on its first theap's list `orphans`
   // Only in the first theap of a thread:
   mx_theap_t** slots;                    // the thread's theap of a heap, by the heap's slot
   size_t slot_count;
   mx_theap_t* spares;                    // bound to no heap
-  mx_atomic(mx_theap_t*) stale;          // theaps whose heap others gave up, see mx_heap_delete
+  mx_atomic(mx_theap_t*) orphans;        // theaps whose heap others gave up, see mx_heap_delete
   mx_theap_t* after_end[2];              // under the lock of the records: see theap_record.c
   bool is_after_end;                     // made after its thread was said to have ended
   bool is_pooled;                        // a thread that shall not take over what others leave
@@ -205,7 +204,7 @@ void mx_thread_set_pooled(void);
 // Makes a theap that is bound to no heap a spare one, if it is this thread's.
 bool mx_thread_put_aside(mx_theap_t* theap);
 // Puts aside this thread's theaps whose heaps others gave up.
-void mx_thread_absorb_stale(void);
+void mx_thread_absorb_orphans(void);
 
 // ---- records of theaps (theap_record.c) --------------------------------------------------------
 mx_theap_t* mx_theap_record(void);  // NULL when out of memory
@@ -215,7 +214,7 @@ void mx_theap_recycle(mx_theap_t* theap);
 void mx_theap_enter_after_end(mx_theap_t* first);
 mx_theap_t* mx_theap_take_after_end(uintptr_t tid);
 // Tells a theap's thread that its heap was given up.
-void mx_theap_tell_stale(mx_theap_t* theap);
+void mx_theap_orphan(mx_theap_t* theap);
 // Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap);
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap);

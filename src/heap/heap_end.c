@@ -33,7 +33,7 @@ static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     mx_theap_unlink(heap, theap);
     mx_theap_link(main_heap, theap);
-    mx_theap_tell_stale(theap);
+    mx_theap_orphan(theap);
   }
   mx_counters_move(&main_heap->counters, &heap->counters, heap->bins, true);
   mx_lock_release(&main_heap->lock);
@@ -73,7 +73,7 @@ void mx_heap_delete(mx_heap_t* heap) {
   }
   mx_heap_cache_drop(heap);
   mx_heap_recycle(heap);
-  mx_thread_absorb_stale();
+  mx_thread_absorb_orphans();
   mx_call_leave();
 }
 
@@ -115,7 +115,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     theap->collect_at = NULL;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
-    if (theap->is_stale || !mx_thread_put_aside(theap)) mx_theap_tell_stale(theap);
+    if (theap->is_orphan || !mx_thread_put_aside(theap)) mx_theap_orphan(theap);
     mx_lock_release(&theap->guard);
   }
 }

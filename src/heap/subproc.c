@@ -131,7 +131,7 @@ static void hand_over_theaps(mx_heap_t* from, mx_heap_t* to) {
   for (mx_theap_t* theap; (theap = from->theaps) != NULL;) {
     mx_theap_unlink(from, theap);
     mx_theap_link(to, theap);
-    mx_theap_tell_stale(theap);
+    mx_theap_orphan(theap);
   }
   mx_lock_release(&to->lock);
   mx_lock_release(&from->lock);

@@ -120,13 +120,13 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
   mx_count_add_locked(&heap->counters.theaps, -1);
 }
 
-void mx_theap_tell_stale(mx_theap_t* theap) {
-  if (theap->is_stale) return;
-  theap->is_stale = true;
+void mx_theap_orphan(mx_theap_t* theap) {
+  if (theap->is_orphan) return;
+  theap->is_orphan = true;
   mx_theap_t* const first = theap->first;
-  mx_theap_t* head = mx_load_relaxed(&first->stale);
-  do theap->next_stale = head;
-  while (!mx_cas_weak_acq_rel(&first->stale, &head, theap));
+  mx_theap_t* head = mx_load_relaxed(&first->orphans);
+  do theap->next_orphan = head;
+  while (!mx_cas_weak_acq_rel(&first->orphans, &head, theap));
 }
 
 bool mx_theap_visit_locks(mx_lock_visit_fn* visit) { return visit(&theap_records_lock); }

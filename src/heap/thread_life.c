@@ -10,8 +10,8 @@
 //
 // Another thread that gives up a heap cannot take theaps away from the threads that used it: they
 // may be looking at them. It unbinds them (destroy) or binds them to the main heap (delete), and
-// puts them on a list of the first theap (`stale`), from where their own thread takes them back as
-// spare ones, when it next needs a theap, collects or ends.
+// puts them on a list of the first theap (`orphans`), from where their own thread takes them back
+// as spare ones, when it next needs a theap, collects or ends.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -120,13 +120,13 @@ static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
   first->spares = theap;
 }
 
-static void absorb_stale(mx_theap_t* first) {
-  if (mx_load_relaxed(&first->stale) == NULL) return;
-  mx_theap_t* next = mx_exchange_acq_rel(&first->stale, (mx_theap_t*)NULL);
+static void absorb_orphans(mx_theap_t* first) {
+  if (mx_load_relaxed(&first->orphans) == NULL) return;
+  mx_theap_t* next = mx_exchange_acq_rel(&first->orphans, (mx_theap_t*)NULL);
   for (mx_theap_t* theap; (theap = next) != NULL;) {
-    next = theap->next_stale;
+    next = theap->next_orphan;
     if (theap != first) leave_heap(theap);
-    theap->is_stale = false;  // only now: nobody else reaches an unbound theap
+    theap->is_orphan = false;  // only now: nobody else reaches an unbound theap
     if (theap != first) put_aside(first, theap);
   }
 }
@@ -138,8 +138,8 @@ bool mx_thread_put_aside(mx_theap_t* theap) {
   return true;
 }
 
-void mx_thread_absorb_stale(void) {
-  if (mx_tls_theap->first != NULL) absorb_stale(mx_tls_theap->first);
+void mx_thread_absorb_orphans(void) {
+  if (mx_tls_theap->first != NULL) absorb_orphans(mx_tls_theap->first);
 }
 
 // ---- a thread's theaps -------------------------------------------------------------------------
@@ -147,7 +147,7 @@ void mx_thread_absorb_stale(void) {
 static void enter_thread(mx_theap_t* theap, mx_theap_t* first) {
   theap->tid = mx_thread_id();
   theap->first = first;
-  theap->is_stale = false;
+  theap->is_orphan = false;
   theap->next_in_thread = NULL;
   if (theap == first) return;
   theap->next_in_thread = first->next_in_thread;
@@ -181,7 +181,7 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
     first->heartbeat = 0;
     first->in_deferred_free = false;
     first->is_pooled = false;
-    mx_store_relaxed(&first->stale, (mx_theap_t*)NULL);
+    mx_store_relaxed(&first->orphans, (mx_theap_t*)NULL);
   }
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
@@ -236,7 +236,7 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
     mx_error(EINVAL_, "heap %p was deleted or destroyed\n", (void*)heap);
     return NULL;
   }
-  absorb_stale(first);
+  absorb_orphans(first);
   if (!reserve_slot(first, heap->slot)) return NULL;
   mx_theap_t* theap = first->spares;
   if (theap != NULL) {
@@ -293,7 +293,7 @@ static bool has_pages(const mx_theap_t* theap) {
 }
 
 static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
-  absorb_stale(first);
+  absorb_orphans(first);
   if (mx_thread_subproc() != &mx_subproc_main) return false;
   for (mx_theap_t* t = first->next_in_thread; t != NULL; t = t->next_in_thread) {
     if (mx_load_relaxed(&t->heap) != NULL) return false;
@@ -323,7 +323,7 @@ void mx_thread_collect(bool force) {
   if (force) mx_heap_release_cached(mx_thread_subproc());
   if (first == NULL) return;
   mx_call_enter();
-  absorb_stale(first);
+  absorb_orphans(first);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
     // Held, its heap is being destroyed, or this thread collects: an error was reported meanwhile,
     // and the program's handler collects.

@@ -173,8 +173,8 @@ static void look_at(entry_t* entry, mx_thread_died_fn* fn, int* asks) {
 // This thread's entry may be one that a child of vfork made, or that was copied by a fork.
 static void renew_own(void) {
   if (own == NULL) return;
-  const bool is_stale = mx_load_relaxed(&own->pid) != mx_load_relaxed(&process);
-  if (is_stale || mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
+  const bool is_old = mx_load_relaxed(&own->pid) != mx_load_relaxed(&process);
+  if (is_old || mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
 }
 
 void mx_robust_look_at_all(void) {

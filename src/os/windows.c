@@ -149,8 +149,8 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
     parameters[0].value.number = MX_PARAMETER_NONPAGED_HUGE;
     parameters[1].value.number = (uint64_t)numa_node;
     return dynamic.alloc2 == NULL ? NULL
-                                  : dynamic.alloc2(NULL, NULL, size, type, PAGE_READWRITE, parameters,
-                                             numa_node < 0 ? 1 : 2);
+                                  : dynamic.alloc2(NULL, NULL, size, type, PAGE_READWRITE,
+                                                   parameters, numa_node < 0 ? 1 : 2);
   }
   if (numa_node < 0) return VirtualAlloc(NULL, size, type, PAGE_READWRITE);
   return VirtualAllocExNuma(GetCurrentProcess(), NULL, size, type, PAGE_READWRITE,
