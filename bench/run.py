@@ -54,7 +54,7 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def settle_defaults(options):
+def fill_defaults(options):
     full = not (options.quick or options.smoke or options.programs)
     default_runs, default_scale = (1, 0.02) if options.smoke else (2, 0.2) if options.quick else (
         5, 1.0)
@@ -188,7 +188,7 @@ def main():
         for program in suite.PROGRAMS:
             print(f"{program.name:<18} {program.group:<9} {program.describe()}")
         return 0
-    settle_defaults(options)
+    fill_defaults(options)
     programs = choose_programs(options.programs)
     smoke_names = [allocators.OURS, allocators.SYSTEM] + [p.split("=")[0] for p in options.peer]
     chosen = allocators.from_arguments(options, smoke_names if options.smoke else None)

@@ -127,7 +127,7 @@ static void rebuild_list(mx_page_t* page) {
   if (MX_QUARANTINE) mx_page_forget_delay(page);
   for (size_t i = page->capacity; i-- > 0;) {
     mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * page->block_size);
-    if (!mx_page_settle_block(page, block)) continue;
+    if (!mx_page_repair_block(page, block)) continue;
     mx_track_access(block, page->block_size);
     if (MX_DEBUG_FILL) memset(block, MX_FILL_FREED, page->block_size - MX_PAD);
     mx_block_set_next(page, block, page->free);
@@ -137,7 +137,7 @@ static void rebuild_list(mx_page_t* page) {
   }
 }
 
-static void settle_list(mx_page_t* page) {
+static void repair_list(mx_page_t* page) {
   uint64_t seen[SEEN_WORDS];
   memset(seen, 0, sizeof(seen));
   const size_t count = mark_list(page, page->free, seen);
@@ -156,7 +156,7 @@ static bool is_vanished(const mx_page_t* page) {
   return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) != mx_thread_id();
 }
 
-static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
+static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
   for (size_t i = 0; i < arena->slices;) {
     if (mx_bits_test(arena->free, i)) {
       i++;
@@ -179,7 +179,7 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
     if (MX_KNOWS_LIVE) rebuild_list(page);
-    else settle_list(page);
+    else repair_list(page);
     page->retired = 0;
     page->is_listed = 0;
     page->theap = NULL;
@@ -189,13 +189,13 @@ static void settle_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
   }
 }
 
-static void settle_arenas(mx_arenas_t* arenas) {
+static void repair_arenas(mx_arenas_t* arenas) {
   mx_store_relaxed(&arenas->purging, 0);
   const size_t count = mx_load_acquire(&arenas->count);
   intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
-    settle_arena(arenas, arena);
+    repair_arena(arenas, arena);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     in_use += (intptr_t)(arena->slices - left);
@@ -238,7 +238,7 @@ static void recycle_theaps(mx_heap_t* heap) {
 }
 
 // The thread is in no call, and alone.
-static void settle_all(void) {
+static void repair_all(void) {
   mx_holes_after_fork();
   if (!has_vanished_threads()) return;
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
@@ -246,13 +246,13 @@ static void settle_all(void) {
   }
   // Pages that records keep would look like pages of vanished threads.
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) mx_heap_release_cached(s);
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) settle_arenas(&s->arenas);
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) repair_arenas(&s->arenas);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
   }
 }
 
-// What this thread may wait for before it settles the rest.
+// What this thread may wait for before it repairs the rest.
 static void free_guards(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     s->visitors = 0;
@@ -269,7 +269,7 @@ bool mx_heap_after_fork(void) {
   if (!is_whole) return true;
   free_guards();
   const bool has_vanished = has_vanished_threads();
-  if (mx_fork_is_inside()) mx_call_then(&settle_all);
-  else settle_all();
+  if (mx_fork_is_inside()) mx_call_then(&repair_all);
+  else repair_all();
   return has_vanished;
 }

@@ -90,7 +90,7 @@ void mx_page_forget_delay(mx_page_t* page) {
   for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) extra->wait[i] = NULL;
 }
 
-bool mx_page_settle_block(mx_page_t* page, const mx_block_t* block) {
+bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {
   if (MX_PADDING) {
     const uint64_t state = mx_pad_state(page, block);
     if (!mx_pad_is_state(state, page->block_size)) mx_pad_set(page, block, 0);

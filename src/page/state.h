@@ -21,7 +21,7 @@ mx_inline bool mx_page_has_live(const mx_page_t* page, const void* p) {
 MX_BEGIN_DECLS
 // Of a page whose thread vanished in a fork, in the middle of anything: whether nobody has the
 // block; then all that is noted of it says so.
-bool mx_page_settle_block(mx_page_t* page, const mx_block_t* block);
+bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block);
 // Puts a list of blocks that other threads freed onto the page's, without those that were freed
 // twice, which it reports; false when none is left. Owner only.
 bool mx_page_accept(mx_page_t* page, mx_block_t* list);

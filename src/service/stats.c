@@ -77,22 +77,22 @@ static void add_counters(mi_stats_t* stats, mx_counters_t* counters) {
   }
 }
 
-static void settle_count(mi_stat_count_t* c) {
+static void make_count_consistent(mi_stat_count_t* c) {
   if (c->current < 0) c->current = 0;
   if (c->peak < c->current) c->peak = c->current;
   if (c->total < c->peak) c->total = c->peak;
 }
 
 // Irons out what was in the middle of a change.
-static void settle(mi_stats_t* stats) {
+static void make_consistent(mi_stats_t* stats) {
   for (size_t i = 0; i < mx_stat_field_count; i++) {
     const mx_stat_field_t* const field = &mx_stat_fields[i];
     if (field->kind == MX_STAT_COUNTER) continue;
-    settle_count((mi_stat_count_t*)((char*)stats + field->offset));
+    make_count_consistent((mi_stat_count_t*)((char*)stats + field->offset));
   }
   for (size_t i = 0; i <= MI_BIN_HUGE; i++) {
-    settle_count(&stats->page_bins[i]);
-    settle_count(&stats->malloc_bins[i]);
+    make_count_consistent(&stats->page_bins[i]);
+    make_count_consistent(&stats->malloc_bins[i]);
   }
 }
 
@@ -127,7 +127,7 @@ void mx_stats_of_heap(mx_heap_t* heap, mi_stats_t* stats) {
   mi_stats_init(stats);
   add_counters(stats, &heap->counters);
   if (heap->subproc != NULL) add_blocks_of(stats, heap->subproc, heap);
-  settle(stats);
+  make_consistent(stats);
 }
 
 // ---- sub-processes -----------------------------------------------------------------------------
@@ -173,7 +173,7 @@ static void collect_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_
   add_subproc(subproc, stats, with_heaps);
   if (subproc == &mx_subproc_main) add_counters(stats, &mx_process_counters);
   else add_arenas(subproc, stats);
-  settle(stats);
+  make_consistent(stats);
 }
 
 void mx_stats_of_subproc(mx_subproc_t* subproc, mi_stats_t* stats) {
@@ -190,7 +190,7 @@ void mx_stats_of_process(mi_stats_t* stats) {
     add_subproc(subproc, stats, true);
   }
   add_counters(stats, &mx_process_counters);
-  settle(stats);
+  make_consistent(stats);
 }
 
 // ---- threads -----------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
   for (theap = theap->first; theap != NULL; theap = theap->next_in_thread) {
     add_theap(stats, theap);
   }
-  settle(stats);
+  make_consistent(stats);
 }
 
 // ---- the process -------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ void mx_process_stats(mx_process_stats_t* info) {
   info->page_faults = os.page_faults;
   mi_stat_count_t committed = {0, 0, 0};
   tally_count(&committed, &mx_process_counters.committed);
-  settle_count(&committed);
+  make_count_consistent(&committed);
   info->current_commit = (size_t)committed.current;
   info->peak_commit = (size_t)committed.peak;
 }

@@ -34,8 +34,8 @@ KERNELS = {
 NODES = ["-numa", "node,nodeid=0,cpus=0,memdev=a", "-numa", "node,nodeid=1,cpus=1,memdev=b",
          "-object", "memory-backend-ram,id=a,size=3G", "-object", "memory-backend-ram,id=b,size=3G"]
 # The tests that a machine may make a difference to.
-SYSTEM = (r"unit-(os|fork-settle)|memory.*|stress-(moves|model|wander|forks|heaps|grow|churn)|api-.*"
-          r"|environment-.*")
+SYSTEM = (r"unit-(os|fork-repair)|memory.*|stress-(moves|model|wander|forks|heaps|grow|churn)"
+          r"|api-.*|environment-.*")
 MACHINES = {
     "bookworm-arm64-mte": {"on": "bookworm-arm64", "machine": "virt,mte=on"},
     "trixie-processors": {"on": "trixie", "processors": 8, "tests": r"stress-.*|api-.*threads"},
