@@ -180,7 +180,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     if (!is_vanished(page)) continue;
     if (MX_KNOWS_LIVE) rebuild_list(page);
     else repair_list(page);
-    page->retired = 0;
+    page->retained_slot = 0;
     page->is_listed = 0;
     page->theap = NULL;
     page->next = page->prev = NULL;

@@ -29,7 +29,7 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   page->theap = NULL;
   page->free = NULL;
   page->used = 0;
-  page->retired = 0;
+  page->retained_slot = 0;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->is_listed = 0;
   const uint32_t count = mx_load_relaxed(&heap->cached_count);

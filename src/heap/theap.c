@@ -71,11 +71,11 @@ static bool has_block(mx_page_t* page) {
 // ---- empty pages -------------------------------------------------------------------------------
 
 static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
-  if (page->retired == 0) return;
-  theap->retained[page->retired - 1] = NULL;
+  if (page->retained_slot == 0) return;
+  theap->retained[page->retained_slot - 1] = NULL;
   theap->retained_slices -= page->slice_count;
   theap->retained_small -= (page->slice_count == 1);
-  page->retired = 0;
+  page->retained_slot = 0;
 }
 
 static void release(mx_theap_t* theap, mx_page_t* page) {
@@ -123,12 +123,12 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   theap->retained_until[slot] = now + RETAIN_MSECS;
   theap->retained_slices += page->slice_count;
   theap->retained_small += (page->slice_count == 1);
-  page->retired = (uint8_t)(slot + 1);
+  page->retained_slot = (uint8_t)(slot + 1);
   return true;
 }
 
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
-  if (page->retired != 0 || retain(theap, page)) return;
+  if (page->retained_slot != 0 || retain(theap, page)) return;
   release(theap, page);
 }
 
@@ -304,7 +304,7 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 
 static void collect_partial(mx_theap_t* theap, mx_page_t* page, bool force) {
   mx_page_collect(page);
-  if (page->used == 0 && (force || page->retired == 0)) release(theap, page);
+  if (page->used == 0 && (force || page->retained_slot == 0)) release(theap, page);
 }
 
 static void collect_full(mx_theap_t* theap, mx_page_t* page) {

@@ -15,7 +15,7 @@ static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t
   size_t count = 0;
   for (const mx_page_t* page = list; page != NULL; before = page, page = page->next) {
     if (page->prev != before || ++count > most || !is_own(theap, page, bin)) return false;
-    if (page->retired != 0 && theap->retained[page->retired - 1] != page) return false;
+    if (page->retained_slot != 0 && theap->retained[page->retained_slot - 1] != page) return false;
   }
   return count == most && (list == NULL || before == list->prev);
 }

@@ -62,7 +62,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->is_listed = 0;
   page->is_final = 0;
   mx_store_relaxed(&page->lend, (uint8_t)0);
-  page->retired = 0;
+  page->retained_slot = 0;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->start = slices->start;
   page->block_size = block_size;
