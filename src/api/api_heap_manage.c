@@ -75,9 +75,9 @@ void mi_theap_collect(mi_theap_t* handle, bool force) mi_attr_noexcept {
   mx_theap_t* const theap = mx_api_theap(handle);
   if (theap == NULL) return;
   // Held, its heap is being destroyed, or this is the handler of an error that a collection found.
-  if (!mx_lock_try(&theap->guard)) return;
+  if (!mx_lock_try(&theap->lock)) return;
   if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
-  mx_lock_release(&theap->guard);
+  mx_lock_release(&theap->lock);
   if (force) mx_arenas_purge(&theap->subproc->arenas, true);
 }
 

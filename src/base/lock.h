@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Owns the one kind of lock: a word with its holder's identity, in which a waiter sleeps.
 //
-// Locks guard rare structural changes (the list of arenas, of heaps, a heap's pages), never a
+// Locks protect rare structural changes (the list of arenas, of heaps, a heap's pages), never a
 // path of malloc or free that does not go to an arena, and none is held across an OS call or a
 // user's callback. They need no OS object, so they work before any start-up. A waiter spins briefly
 // and then sleeps until the holder wakes it. Order: subproc, then heap, then arena list.

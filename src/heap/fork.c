@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Owns fork in a process with threads: the child may allocate, free and make threads at once.
 //
-// Before the fork all locks are taken, in their order, so what they guard is whole in the child:
+// Before the fork all locks are taken, in their order, so what they protect is whole in the child:
 // that of who makes holes, sub-processes, records, then of each sub-process its own, its heaps'
-// (main ones last) and its arenas', and metadata. Both sides release them. What no lock guards is a
-// snapshot: threads that the child does not have may stand in the middle of anything. The child
+// (main ones last) and its arenas', and metadata. Both sides release them. What no lock protects is
+// a snapshot: threads that the child does not have may stand in the middle of anything. The child
 // sets right
 //
 //   pages that a vanished thread owned. Their lists may be half changed. A list counts only when
@@ -232,7 +232,7 @@ static void recycle_theaps(mx_heap_t* heap) {
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
     mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
-    mx_lock_reset(&theap->guard);
+    mx_lock_reset(&theap->lock);
     mx_theap_recycle(theap);
   }
 }
@@ -253,11 +253,11 @@ static void repair_all(void) {
 }
 
 // What this thread may wait for before it repairs the rest.
-static void free_guards(void) {
+static void reset_theap_locks(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     s->visitors = 0;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
-      for (mx_theap_t* t = heap->theaps; t != NULL; t = t->next_in_heap) mx_lock_reset(&t->guard);
+      for (mx_theap_t* t = heap->theaps; t != NULL; t = t->next_in_heap) mx_lock_reset(&t->lock);
     }
   }
 }
@@ -267,7 +267,7 @@ bool mx_heap_after_fork(void) {
   let_go(&mx_fork_let_go_in_child, true);
   mx_thread_after_fork();
   if (!is_whole) return true;
-  free_guards();
+  reset_theap_locks();
   const bool has_vanished = has_vanished_threads();
   if (mx_fork_is_inside()) mx_call_then(&repair_all);
   else repair_all();

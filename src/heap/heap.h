@@ -71,7 +71,7 @@ struct mx_theap_s {
   mx_theap_t* next_in_thread;
   mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
-  mx_lock_t guard;                       // held by who collects, abandons or empties it
+  mx_lock_t lock;                        // held by who collects, abandons or empties it
   mx_theap_t* next_orphan;
   bool is_orphan;                        // on its first theap's list `orphans`
   // Only in the first theap of a thread:

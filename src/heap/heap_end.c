@@ -10,10 +10,10 @@
 // another way; one that is being abandoned just now is caught by either side (see adopt.c).
 //
 // Destroying. By contract nobody else allocates from the heap or frees into it, but threads that
-// once used it may end or collect, which walks their theaps. So a theap has a guard: whoever walks
-// holds it, and whoever destroys takes the guards of all the heap's theaps before it empties them.
-// It only tries them, because a holder may in turn wait for the heap's lock. Nobody makes holes
-// meanwhile.
+// once used it may end or collect, which walks their theaps. So a theap has a lock: whoever walks
+// it holds that, and whoever destroys takes the locks of all the heap's theaps before it empties
+// them. It only tries them, because a holder may in turn wait for the heap's lock. Nobody makes
+// holes meanwhile.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -79,15 +79,15 @@ void mx_heap_delete(mx_heap_t* heap) {
 
 // ---- destroying --------------------------------------------------------------------------------
 
-// Takes the heap's lock and the guards of all its theaps.
+// Takes the heap's lock and those of all its theaps.
 static void lock_with_theaps(mx_heap_t* heap) {
   for (unsigned turn = 0;; turn++) {
     mx_lock_acquire(&heap->lock);
     mx_theap_t* theap = heap->theaps;
-    while (theap != NULL && mx_lock_try(&theap->guard)) theap = theap->next_in_heap;
+    while (theap != NULL && mx_lock_try(&theap->lock)) theap = theap->next_in_heap;
     if (theap == NULL) return;
     // Its thread ends or collects just now.
-    for (mx_theap_t* t = heap->theaps; t != theap; t = t->next_in_heap) mx_lock_release(&t->guard);
+    for (mx_theap_t* t = heap->theaps; t != theap; t = t->next_in_heap) mx_lock_release(&t->lock);
     mx_lock_release(&heap->lock);
     mx_counter_add(&heap->counters.heaps_delete_wait, 1);
     mx_pause(turn);
@@ -116,7 +116,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
     if (theap->is_orphan || !mx_thread_put_aside(theap)) mx_theap_orphan(theap);
-    mx_lock_release(&theap->guard);
+    mx_lock_release(&theap->lock);
   }
 }
 

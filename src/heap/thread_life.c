@@ -76,8 +76,8 @@ static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   mx_lock_release(&heap->lock);
 }
 
-// The guard is held, so the heap can change in one way only: from one that is deleted to the main
-// one, under the former's lock.
+// The theap's lock is held, so the heap can change in one way only: from one that is deleted to the
+// main one, under the former's lock.
 static void unbind(mx_theap_t* theap) {
   for (bool done = false; !done;) {
     mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
@@ -102,12 +102,12 @@ static void leave_magazines(void) {
 }
 
 static void leave_heap(mx_theap_t* theap) {
-  mx_lock_acquire(&theap->guard);
+  mx_lock_acquire(&theap->lock);
   if (mx_load_acquire(&theap->heap) != NULL) {
     mx_theap_abandon_all(theap);
     unbind(theap);
   }
-  mx_lock_release(&theap->guard);
+  mx_lock_release(&theap->lock);
 }
 
 static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
@@ -327,9 +327,9 @@ void mx_thread_collect(bool force) {
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
     // Held, its heap is being destroyed, or this thread collects: an error was reported meanwhile,
     // and the program's handler collects.
-    if (!mx_lock_try(&theap->guard)) continue;
+    if (!mx_lock_try(&theap->lock)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);
-    mx_lock_release(&theap->guard);
+    mx_lock_release(&theap->lock);
   }
   mx_call_leave();
 }
@@ -343,12 +343,12 @@ static size_t bytes_in(const mx_page_t* page) {
 size_t mx_thread_owned_bytes(void) {
   size_t bytes = 0;
   for (mx_theap_t* t = mx_tls_theap->first; t != NULL; t = t->next_in_thread) {
-    if (!mx_lock_try(&t->guard)) continue;  // as in mx_thread_collect
+    if (!mx_lock_try(&t->lock)) continue;  // as in mx_thread_collect
     for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
       if (t->current[bin] != &mx_page_none) bytes += mx_page_size(t->current[bin]);
       bytes += bytes_in(t->partial[bin]) + bytes_in(t->full[bin]);
     }
-    mx_lock_release(&t->guard);
+    mx_lock_release(&t->lock);
   }
   return bytes;
 }
@@ -356,9 +356,9 @@ size_t mx_thread_owned_bytes(void) {
 void mx_thread_reduce(size_t target) {
   mx_theap_t* theap = mx_tls_theap->first;
   for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->next_in_thread) {
-    if (!mx_lock_try(&theap->guard)) continue;
+    if (!mx_lock_try(&theap->lock)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_abandon_all(theap);
-    mx_lock_release(&theap->guard);
+    mx_lock_release(&theap->lock);
   }
 }
 
@@ -369,8 +369,8 @@ void mx_thread_set_pooled(void) {
 static void end_thread(mx_theap_t* first) {
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) leave_heap(theap);
-  // Who gave up a heap touched `first` under the guards of its theaps or the heap's lock: all that
-  // is over, and nobody finds these theaps any more.
+  // A thread that gave up a heap touched `first` under the locks of its theaps or the heap's lock:
+  // all that is over, and nobody finds these theaps any more.
   for (mx_theap_t *next = first, *theap; (theap = next) != NULL;) {
     next = theap->next_in_thread;
     mx_theap_recycle(theap);
@@ -403,6 +403,6 @@ bool mx_thread_visit_locks(mx_lock_visit_fn* visit) { return visit(&start_lock);
 void mx_thread_after_fork(void) {
   mx_theap_t* const first = mx_tls_theap->first;
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
-    mx_lock_reset(&theap->guard);
+    mx_lock_reset(&theap->lock);
   }
 }

@@ -12,14 +12,14 @@ int main(void) {
   void* const p = mi_malloc(100);
   mx_theap_t* const theap = mx_thread_theap();
   if (p == NULL || theap == NULL) return 1;
-  mx_lock_acquire(&theap->guard);  // as while it is walked
+  mx_lock_acquire(&theap->lock);  // as while it is walked
   mi_collect(true);
   mi_collect(false);
   mi_heap_collect(mi_heap_main(), true);
   mi_heap_collect(mi_heap_main(), false);
   mi_collect_reduce(0);
   void* const q = mi_malloc(100);
-  mx_lock_release(&theap->guard);
+  mx_lock_release(&theap->lock);
   mi_free(p);
   mi_free(q);
   mi_collect(true);
