@@ -2,10 +2,10 @@
 // Owns the background thread: it purges what waited long enough, and makes holes in pages that lie
 // idle, so that a process which makes no further call gives back what it does not need.
 //
-// The thread sleeps without a time limit while nothing waits. It is woken when a purge is scheduled,
-// and when a full page gets its first free block: the only signs that memory is
-// being freed that do not cost malloc and free anything. It sleeps again after a round in which
-// no page had changed and nothing waited.
+// The thread sleeps without a time limit while nothing waits. It is woken when a purge is
+// scheduled, and when a full page gets its first free block: the only signs that memory is being
+// freed that do not cost malloc and free anything. It sleeps again after a round in which no page
+// had changed and nothing waited.
 //
 // Starting a thread allocates, so it cannot happen inside of free, nor in the middle of malloc. It
 // happens at the beginning of a slow allocation, through a hook that is there only until then.
