@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Owns what `cmake --install` writes, and the packages.
+# What `cmake --install` writes, and the packages.
 #
 # The shared library stands in the library folder itself, under its SONAME; all that belongs to one
 # version (headers, archive, object file, CMake files) stands in folders named after the version,

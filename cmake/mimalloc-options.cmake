@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Owns the options of the build, the build type and the suffix of the file names.
+# The options of the build, the build type and the suffix of the file names.
 #
 # Every option ends as compile definitions, compile options or link options in the lists
 # `mi_defines`, `mi_cflags` and `mi_ldflags`, which all targets share. The combinations that make

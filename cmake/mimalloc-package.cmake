@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Owns the packages that `cpack` makes: libmimalloc3 and libmimalloc3-dev for Debian and Ubuntu,
+# The packages that `cpack` makes: libmimalloc3 and libmimalloc3-dev for Debian and Ubuntu,
 # and an archive of the installed tree.
 #
 # The Debian packages can be installed beside the distribution's own: what both would install, the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Owns the list of the library's sources, floor by floor, lowest first; src/static.c has the same.
+# The list of the library's sources, floor by floor, lowest first; src/static.c has the same.
 set(mi_source_names
   base/base.c
   base/counters.c

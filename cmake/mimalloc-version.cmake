@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Owns the version: read from the public header, so that it is written down once.
+# The version: read from the public header, so that it is written down once.
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../include/mimalloc.h" mi_version_line
      REGEX "^#define MI_MALLOC_VERSION +[0-9]+")
 if(NOT mi_version_line MATCHES "MI_MALLOC_VERSION +([0-9]+)")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the single-source build: the whole library as one translation unit, in floor order.
+// The single-source build: the whole library as one translation unit, in floor order.
 //
 //   cc -O2 -Iinclude -c src/static.c                            the mi_ functions
 //   cc -O2 -Iinclude -c -DMI_MALLOC_OVERRIDE -DNDEBUG src/static.c    malloc and free as well

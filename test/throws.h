@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the question of C++ tests whether something fails as operator new does.
+// The question of C++ tests whether something fails as operator new does.
 #ifndef MX_TEST_THROWS_H
 #define MX_TEST_THROWS_H
 

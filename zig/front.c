@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the C side of the Zig front: std.mem.Allocator's four verbs in terms of the core's.
+// The C side of the Zig front: std.mem.Allocator's four verbs in terms of the core's.
 //
 // Zig says with every resize and free which size and alignment it believes in. Checked builds
 // compare; the others need neither, since the page of a block knows both.

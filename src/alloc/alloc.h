@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the four verbs of allocation for the floors above: allocate, aligned, reallocate, free.
+// The four verbs of allocation for the floors above: allocate, aligned, reallocate, free.
 //
 // Sizes are bytes. NULL means out of memory or a size beyond PTRDIFF_MAX, with errno ENOMEM;
 // a call that succeeds leaves errno alone. `theap` is the calling thread's.

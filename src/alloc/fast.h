@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns malloc and free as the processor sees them. No lock, no atomic read-modify-write, no loop;
+// Malloc and free as the processor sees them. No lock, no atomic read-modify-write, no loop;
 // malloc and free touch one cache line of the page's record, and the block.
 #ifndef MX_ALLOC_FAST_H
 #define MX_ALLOC_FAST_H

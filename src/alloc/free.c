@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the frees that are not the owner's simple case: blocks of other threads' pages, huge blocks,
+// The frees that are not the owner's simple case: blocks of other threads' pages, huge blocks,
 // pages that became empty, and pointers that are no block at all.
 #include "../base/hooks.h"
 #include "../os/track.h"

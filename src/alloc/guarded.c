@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns guarded blocks: where they lie, which are remembered, and what is said of a fault in one.
+// Guarded blocks: where they lie, which are remembered, and what is said of a fault in one.
 //
 //      | 64 KiB, inaccessible | unused, filled | block | fill | inaccessible ... |
 //      mapping                data                      ^ at most 15 bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns guarded blocks: each lies against an inaccessible OS page and becomes inaccessible when it
+// Guarded blocks: each lies against an inaccessible OS page and becomes inaccessible when it
 // is freed. See guarded.c, and sample.h for which blocks are.
 #ifndef MX_ALLOC_GUARDED_H
 #define MX_ALLOC_GUARDED_H

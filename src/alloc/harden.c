@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the checks of the hardened builds and what they say. page/live.h and page/padding.h describe
+// The checks of the hardened builds and what they say. page/live.h and page/padding.h describe
 // what is checked.
 #include "harden.h"
 
@@ -265,7 +265,7 @@ bool mx_harden_free_huge(mx_page_t* page, void* block) {
   if (mx_page_is_guarded(page)) return true;
   mx_track_free(block);
   mx_track_pause();
-  // A block that is freed already is told of by who takes its mark.
+  // A block that is freed already is reported where its mark is taken.
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0) {
     mx_harden_check_huge(page, block);
     tell_freed(block);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the checks that hardened builds (debug, secure, padding, checked free) add to the paths of
+// The checks that hardened builds (debug, secure, padding, checked free) add to the paths of
 // malloc and free. In a release build every condition here is a constant, and costs nothing.
 //
 // The verbs: `alloc` follows the taking of a block off its page's list, `free` puts one back or
@@ -71,10 +71,10 @@ mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
 
 // ---- the slack ---------------------------------------------------------------------------------
 
-// Small blocks have a slack of 15 bytes at most, which harms nobody who writes there; the canary
-// sees who goes on. Behind larger ones that canary may be far away: secure builds fill and verify
-// the 8 bytes next to the end, and look at the canary only where there is no room for them. Debug
-// builds fill and verify all of it.
+// Small blocks have a slack of 15 bytes at most, where a write does no harm; the canary
+// sees one that goes on. Behind larger ones that canary may be far away: secure builds fill and
+// verify the 8 bytes next to the end, and look at the canary only where there is no room for them.
+// Debug builds fill and verify all of it.
 #define MX_SLACK_CHECKED 8
 #define MX_SLACK_WORD 0xDEDEDEDEDEDEDEDEu
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns huge blocks: each alone in a page of its own (see heap/os_pages.c for where from).
+// Huge blocks: each alone in a page of its own (see heap/os_pages.c for where from).
 //
 // Resizing avoids copies: within the slices it has; into what is free behind it; else the page
 // tables move to a new place, which costs microseconds where copying costs milliseconds. That place

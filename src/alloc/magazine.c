@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the magazines: small blocks that a thread freed and keeps at hand for its next allocations.
+// The magazines: small blocks that a thread freed and keeps at hand for its next allocations.
 //
 // They serve front ends whose callers say how large a block is that they free (Zig): such a free
 // need not find the block's page, and neither it nor the allocation that follows touches page or
@@ -13,7 +13,7 @@
 // ends or collects, and one that was not used for a round of housekeeping is cleared as well.
 //
 // A thread may die between any two instructions of the front. It enters a block before it counts
-// it, so who clears the magazine later finds all but the block in the dead one's hands.
+// it, so a thread that clears the magazine later finds all but the block in the dead one's hands.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -41,7 +41,7 @@ static void free_own(mx_page_t* page, mx_block_t* block) {
   if (mx_page_push(page, block)) mx_theap_page_emptied(theap, page);
 }
 
-// As the owner of the theap's pages, who may be another thread when the theap's one is gone.
+// As the owner of the theap's pages: another thread when the theap's own is gone.
 static void free_blocks(const mx_theap_t* theap, mx_block_t* const* blocks, size_t count) {
   for (size_t i = 0; i < count;) {
     mx_block_t* const last = blocks[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns reallocation and aligned allocation.
+// Reallocation and aligned allocation.
 //
 // No block is over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a
 // block size that is a multiple of the alignment makes every block aligned (see sizeclass.h). Only

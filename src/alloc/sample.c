@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the choice of the allocations that get a guarded block.
+// The choice of the allocations that get a guarded block.
 //
 // Sampling costs the fast path nothing, and yet sees every allocation. malloc looks for a block in
 // the theap's `front`, which is the same as its current pages as long as nothing is sampled. A

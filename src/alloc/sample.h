@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the choice of the allocations that get a guarded block: one in guarded_sample_rate, in any
+// The choice of the allocations that get a guarded block: one in guarded_sample_rate, in any
 // build. See sample.c.
 #ifndef MX_ALLOC_SAMPLE_H
 #define MX_ALLOC_SAMPLE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what happens when the current page does not serve: refilling, out of memory; and the sizes
+// What happens when the current page does not serve: refilling, out of memory; and the sizes
 // whose bin takes a table to find.
 #include <string.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Owns blocks of no bytes in the builds that make any use of them a fault: places in slices that
+// Blocks of no bytes in the builds that make any use of them a fault: places in slices that
 // nobody may touch.
 //
 // Such a slice has a page record of bin 0, which no thread owns, so that every free of a place in
 // it takes the slow path. Which places are taken is in a bitmap, changed by atomic operations. The
 // slices stay for ever; as many exist as the largest number of such blocks ever asks for. Those
-// with free places are in a queue: who takes the last place, under the lock, takes the slice out,
-// and who then frees the first one puts it back.
+// with free places are in a queue: the taker of the last place, under the lock, takes the slice
+// out, and the one that then frees the first puts it back.
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"

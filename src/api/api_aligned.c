@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the aligned calls, from the calling thread's default heap. The alignment follows the size;
+// The aligned calls, from the calling thread's default heap. The alignment follows the size;
 // `_at` aligns byte `offset` of the block. What is refused, and with which errno, verbs.h says.
 #include "verbs.h"
 

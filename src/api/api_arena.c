@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls on arenas and reserved memory. Arenas are those of the thread's sub-process; ids
+// The calls on arenas and reserved memory. Arenas are those of the thread's sub-process; ids
 // are numbers of the whole process, in the shape of pointers.
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the basic calls: those of ISO C, and what they lack (zeroed blocks, products, block sizes,
+// The basic calls: those of ISO C, and what they lack (zeroed blocks, products, block sizes,
 // zeroed reallocation), from the calling thread's default heap.
 //
 // mi_malloc, mi_calloc and mi_free are the fast path itself. errno is set where a request fails,

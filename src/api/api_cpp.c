@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns allocation that fails as operator new does: the new-handler runs as long as there is one,
+// Allocation that fails as operator new does: the new-handler runs as long as there is one,
 // then std::bad_alloc is thrown, or NULL returned by the forms that do not throw. Where the program
 // has no C++ (see os/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
 #include "sized.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls that set which allocations of a theap are guarded.
+// The calls that set which allocations of a theap are guarded.
 #include "../../include/mimalloc.h"
 #include "../alloc/sample.h"
 #include "handles.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns allocation from first-class heaps: each call is the one of the same name without `heap_`, in
+// Allocation from first-class heaps: each call is the one of the same name without `heap_`, in
 // the calling thread's part of the heap.
 //
 // That part is found by one comparison when it is the one that this thread used last. NULL stands

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the making, giving up and asking of heaps, with the calls that only versions 1 and 2 had.
+// The making, giving up and asking of heaps, with the calls that only versions 1 and 2 had.
 //
 // In those versions a heap was its thread's; here every thread may use it, and each of their calls
 // is said in terms of the present ones.

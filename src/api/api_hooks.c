@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls on the life of process and threads, giving memory back, and the deferred-free
+// The calls on the life of process and threads, giving memory back, and the deferred-free
 // function.
 #include "../base/facts.h"
 #include "../base/hooks.h"
@@ -19,7 +19,7 @@ static void run_deferred(bool force, unsigned long long heartbeat) {
   if (fun != NULL && fun == mx_load_relaxed(&deferred_fun)) fun(force, heartbeat, arg);
 }
 
-// The function is out of use while its argument changes, and who calls it looks once more whether
+// The function is out of use while its argument changes, and its caller looks once more whether
 // it still is the one whose argument it has read.
 void mi_register_deferred_free(mi_deferred_free_fun* fun, void* arg) mi_attr_noexcept {
   mx_store_release(&deferred_fun, (mi_deferred_free_fun*)NULL);

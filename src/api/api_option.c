@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the option calls of the interface: numbers in, values out (see service/option_names.h).
+// The option calls of the interface: numbers in, values out (see service/option_names.h).
 //
 // The public numbers are those of base/options.h, which is checked here name by name. A program
 // built for an older interface translates its numbers in the header.

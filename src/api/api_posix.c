@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls of POSIX, other C libraries, C23 and Windows under the prefix mi_, each with the
+// The calls of POSIX, other C libraries, C23 and Windows under the prefix mi_, each with the
 // argument order and the errors of its origin.
 #include "../base/facts.h"
 #include "../os/libc.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls that ask about the library and the process, and set who hears of them: version,
-// handlers, process information.
+// The calls that ask about the library and the process, and set the functions that hear of them:
+// version, handlers, process information.
 #include "../../include/mimalloc.h"
 #include "../service/log.h"
 #include "../service/stats.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the statistics calls of the public interface: which numbers, and into what.
+// The statistics calls of the public interface: which numbers, and into what.
 //
 // A record (mi_stats_t) comes with its size and version, and exists in two forms: version 5, and
 // version 4 of older programs, which is the same without the fields on heaps and chunks. Inside

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls on sub-processes.
+// The calls on sub-processes.
 #include <errno.h>
 
 #include "../base/hooks.h"

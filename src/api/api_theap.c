@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the calls on thread-heaps: for the thread that has one in hand, without a look-up.
+// The calls on thread-heaps: for the thread that has one in hand, without a look-up.
 #include "handles.h"
 #include "verbs.h"
 

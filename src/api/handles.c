@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the way from a heap's handle to the thread's part of it when it is not the one used last.
+// The way from a heap's handle to the thread's part of it when it is not the one used last.
 #include "handles.h"
 
 #include <errno.h>

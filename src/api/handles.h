@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the way from the handles of the public interface to what they stand for.
+// The way from the handles of the public interface to what they stand for.
 #ifndef MX_API_HANDLES_H
 #define MX_API_HANDLES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the composition: start and end of the process, where the floors meet.
+// The composition: start and end of the process, where the floors meet.
 //
 // Allocation itself starts lazily at its first use, whenever that is (a static constructor, the
 // dynamic linker); what needs the environment, threads and messages starts here, once.

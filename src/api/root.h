@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the declarations of the composition root.
+// The declarations of the composition root.
 #ifndef MX_API_ROOT_H
 #define MX_API_ROOT_H
 

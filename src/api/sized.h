@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the frees that also say what they believe a block to be, and operator new as it is inlined:
+// The frees that also say what they believe a block to be, and operator new as it is inlined:
 // in mi_ functions and in the symbols that replace the C and C++ libraries' own.
 #ifndef MX_API_SIZED_H
 #define MX_API_SIZED_H

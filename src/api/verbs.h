@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what all allocating calls of the public interface have in common: arguments are checked, and
+// What all allocating calls of the public interface have in common: arguments are checked, and
 // then the work is one call down, in the thread's part (theap) of some heap. What is refused here
 // sets errno here; a request that fails has it set where it fails.
 #ifndef MX_API_VERBS_H

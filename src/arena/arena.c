@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the making and the unmaking of arenas.
+// The making and the unmaking of arenas.
 #include "arena.h"
 
 #include "../base/facts.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Owns arenas: reserved ranges of slices (64 KiB) that all threads share.
+// Arenas: reserved ranges of slices (64 KiB) that all threads share.
 //
 // Four bitmaps say of each slice: `free` it is nobody's; `dirty` it was used since the OS last
 // gave it zeroed; `committed` it may be touched; `purgeable` it is free, dirty, and will be purged.
-// Who clears a run of free bits owns the run. The other bits of a slice are changed only by who
-// owns it, except `purgeable`, which a purger reads as a hint before it claims the run itself.
+// A thread that clears a run of free bits owns the run. The other bits of a slice are changed only
+// by its owner, except `purgeable`, which a purger reads as a hint before it claims the run itself.
 // Invariants: purgeable implies dirty when it was set; a clean committed slice reads as zero.
 //
 // A fifth one, `present`, is finer: a bit for every OS page, set while that may hold something, so

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ends of a sub-process' arenas: passed on to another one, or unmapped.
+// The ends of a sub-process' arenas: passed on to another one, or unmapped.
 #include "../mem/vmem.h"
 #include "../os/track.h"
 #include "arena.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Owns the commitment of an arena's slices: what makes them usable before they are handed out.
+// The commitment of an arena's slices: what makes them usable before they are handed out.
 //
-// Only slices that are not committed are ever touched, and only by who claimed them: those in use
-// may have another protection by now, which their user wants. More than what was asked for is
-// committed at once, of free slices behind it that are claimed for that moment, since what is never
-// used costs nothing. When the OS refuses that, it is asked for what is needed.
+// Only slices that are not committed are ever touched, and only by the thread that claimed them:
+// those in use may have another protection by now, which their user wants. More than what was asked
+// for is committed at once, of free slices behind it that are claimed for that moment, since what
+// is never used costs nothing. When the OS refuses that, it is asked for what is needed.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the guard pages of an arena's slices.
+// The guard pages of an arena's slices.
 #include "../base/facts.h"
 #include "../os/os.h"
 #include "arena.h"

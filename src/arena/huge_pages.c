@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the reservation of large and huge OS pages.
+// The reservation of large and huge OS pages.
 //
 // Huge pages come one by one, since each can take the system a second to clear, and the caller may
 // have set a limit of time. They must lie in a row, so a range of addresses is sought first and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns arenas of large (2 MiB) and huge (1 GiB) OS pages. Their memory is there from the start and
+// Arenas of large (2 MiB) and huge (1 GiB) OS pages. Their memory is there from the start and
 // stays: such arenas are never purged.
 #ifndef MX_ARENA_HUGE_PAGES_H
 #define MX_ARENA_HUGE_PAGES_H

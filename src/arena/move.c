@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the reuse of OS pages at other addresses: a long fresh run, which would fault its pages in
+// The reuse of OS pages at other addresses: a long fresh run, which would fault its pages in
 // one by one, gets those of free slices elsewhere that wait to be purged. To move the page tables
 // of 1 MiB takes 8 us, to fault that much in 460 us, and what waits becomes less.
 //

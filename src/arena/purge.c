@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the return of free slices to the OS. To purge, a run is claimed like an allocation, so
+// The return of free slices to the OS. To purge, a run is claimed like an allocation, so
 // nobody uses it meanwhile and no lock is held across the OS call.
 //
 // Freed slices wait for `purge_delay`, because most of them are asked for again soon. What waits is

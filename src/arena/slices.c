@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the allocation of slices: lowest address first, and used (dirty) slices before fresh ones,
+// The allocation of slices: lowest address first, and used (dirty) slices before fresh ones,
 // because a fresh OS page costs a fault and resident memory.
 #include "../base/facts.h"
 #include "../base/options.h"
@@ -39,7 +39,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   }
-  // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those who
+  // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those that
   // make them know what is fresh.
   const bool is_carved =
       (count == 1 || count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);

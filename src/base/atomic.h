@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the atomic verbs: all that the rest of the library may do to shared words.
+// The atomic verbs: all that the rest of the library may do to shared words.
 //
 // A verb names its memory order, so that a reader sees at each use what it promises. A test build
 // replaces this header (-include of another one that defines MX_BASE_ATOMIC_H) by one that hands

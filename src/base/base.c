@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the plain data of the base floor: facts, option values and hooks.
+// The plain data of the base floor: facts, option values and hooks.
 #include "facts.h"
 #include "hooks.h"
 #include "options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns arithmetic on words: powers of two, rounding, single bits, bit scans, checked products.
+// Arithmetic on words: powers of two, rounding, single bits, bit scans, checked products.
 #ifndef MX_BASE_BITS_H
 #define MX_BASE_BITS_H
 

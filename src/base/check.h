@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the assertions. mx_assert: preconditions of the API (debug level 1); mx_check: internal
+// The assertions. mx_assert: preconditions of the API (debug level 1); mx_check: internal
 // invariants (2); mx_check_slow: walks over whole structures (3). A failed one prints its place
 // and stops the process; none exists in a release build.
 #ifndef MX_BASE_CHECK_H

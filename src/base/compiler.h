@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the words that differ between compilers, so that no other file has to know them.
+// The words that differ between compilers, so that no other file has to know them.
 //
 // C and C++ (MSVC builds the library as C++) share one source: attributes, thread-local storage
 // and static assertions are spelled here once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns every build switch: the only file of the core that reads the -D symbols of the build.
+// Every build switch: the only file of the core that reads the -D symbols of the build.
 //
 // Each switch becomes a constant that ordinary `if` statements test, so every mode compiles in
 // every build and the compiler removes what is off. The assertions at the end state the legal

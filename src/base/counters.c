@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns sums of counters. Other threads may count meanwhile: each number is right, though two of
+// Sums of counters. Other threads may count meanwhile: each number is right, though two of
 // them may be of slightly different moments.
 #include "counters.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the counters behind the statistics: plain data that any floor may add to.
+// The counters behind the statistics: plain data that any floor may add to.
 //
 // All of them are changed on slow paths only (a page, a slice, an OS call, a thread), so a release
 // build has true numbers at no cost to malloc and free. A count has a current value, a peak and a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the built-in value of every option. A build may choose another one with
+// The built-in value of every option. A build may choose another one with
 // -DMI_DEFAULT_<NAME>=value: a whole number, in KiB for sizes, that the environment and the program
 // then override like the value here. No macro can ask whether a name is defined, so this cannot be
 // one line for each option.

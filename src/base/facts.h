@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what is known of this machine and process: set once at start, read by everyone.
+// What is known of this machine and process: set once at start, read by everyone.
 #ifndef MX_BASE_FACTS_H
 #define MX_BASE_FACTS_H
 

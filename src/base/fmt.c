@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the implementation of fmt.h: one pass over the format, each conversion in a small buffer.
+// The implementation of fmt.h: one pass over the format, each conversion in a small buffer.
 #include "fmt.h"
 
 #include "bits.h"

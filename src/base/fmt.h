@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns formatting without allocation: printf's useful half, written into a fixed buffer.
+// Formatting without allocation: printf's useful half, written into a fixed buffer.
 //
 // It takes no lock, touches neither errno nor the locale, and uses no floating point, so it works
 // before libc has started, inside malloc and inside a signal handler. A text is a buffer with a

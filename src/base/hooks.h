@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the few ways in which low floors reach what lives above them: pointers that are registered
+// The few ways in which low floors reach what lives above them: pointers that are registered
 // at start and consulted on slow paths only. All are NULL-safe through the functions below.
 #ifndef MX_BASE_HOOKS_H
 #define MX_BASE_HOOKS_H
@@ -19,7 +19,7 @@ typedef struct mx_hooks_s {
   // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
   void (*message)(mx_level_t level, int code, const char* fmt, ...);
   // Runs the user's deferred-free function; called on the allocation slow path. This one and the
-  // next come and go while other threads look: who calls one has loaded it once.
+  // next come and go while other threads look: a caller has loaded it once.
   mx_atomic(mx_deferred_fn*) deferred_free;
   // Called at the beginning of a slow allocation, where another allocation does no harm.
   mx_atomic(mx_visit_fn*) slow_visit;

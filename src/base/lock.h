@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the one kind of lock: a word with its holder's identity, in which a waiter sleeps.
+// The one kind of lock: a word with its holder's identity, in which a waiter sleeps.
 //
 // Locks protect rare structural changes (the list of arenas, of heaps, a heap's pages), never a
 // path of malloc or free that does not go to an arena, and none is held across an OS call or a
@@ -28,7 +28,7 @@ void mx_lock_release(mx_lock_t* lock);
 void mx_lock_reset(mx_lock_t* lock);
 bool mx_lock_is_mine(const mx_lock_t* lock);
 
-// Waits a moment for what others are at, who do not tell when they are done; `turn` counts from 0.
+// Waits a moment for other threads, which do not tell when they are done; `turn` counts from 0.
 // It yields a few times, then sleeps, so that a thread of low priority gets to the end of it.
 void mx_pause(unsigned turn);
 

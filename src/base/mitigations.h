@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the mitigations of the safe builds: each is a constant of its own, tested by ordinary `if`
+// The mitigations of the safe builds: each is a constant of its own, tested by ordinary `if`
 // statements, so that all of them compile in every build. docs/hardening.md has the measured price
 // of each and what it catches.
 //

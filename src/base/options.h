@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the current values of the options: plain data that any floor may read.
+// The current values of the options: plain data that any floor may read.
 //
 // Names, parsing, the environment and deprecated spellings live in the service floor, which
 // writes here; a value is a relaxed atomic, since mi_option_set may come from any thread.
@@ -20,7 +20,7 @@
 
 // X(name, what follows MI_DEFAULT_ in defaults.h, least, most): in the order of the public enum,
 // which must not change. A value beyond the range becomes its nearest end. What has no range is
-// right with any value; who reads an option need not check it.
+// right with any value; its readers need not check it.
 #define MX_OPTIONS(X)                                                                     \
   X(show_errors, SHOW_ERRORS, 0, LONG_MAX)                                                \
   X(show_stats, SHOW_STATS, 0, LONG_MAX)                                                  \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the table of medium bins (see sizeclass.h). A run of n entries is written Rn(bin); the unit
+// The table of medium bins (see sizeclass.h). A run of n entries is written Rn(bin); the unit
 // test of size classes compares every entry with mx_bin_of.
 #include "sizeclass.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the size classes (bins): which block size serves a request.
+// The size classes (bins): which block size serves a request.
 //
 // Up to 1 KiB a bin for every multiple of 16 bytes; above, 8 bins to a doubling:
 //   1152 1280 1408 .. 2048, 2304 .. 4096, ... 512 KiB.

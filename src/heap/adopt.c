@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the passing of pages between threads: making, releasing, abandoning and reclaiming them.
+// The passing of pages between threads: making, releasing, abandoning and reclaiming them.
 //
 // An abandoned page with free blocks is listed: a bit in its arena's bitmap of that bin. The bit is
 // a hint, set after the page was disowned and cleared by whoever finds it; what counts is the owned

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what a free does that took a page over: keep it for the freeing thread, or hand it on.
+// What a free does that took a page over: keep it for the freeing thread, or hand it on.
 #include "../base/options.h"
 #include "../os/thread.h"
 #include "heap.h"

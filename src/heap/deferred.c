@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the moments at which the program's deferred-free function runs: one beat each, and a beat
+// The moments at which the program's deferred-free function runs: one beat each, and a beat
 // counts only with the thread that it is of, so the count follows from what the thread allocates.
 #include "../base/hooks.h"
 #include "heap.h"

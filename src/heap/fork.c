@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Owns fork in a process with threads: the child may allocate, free and make threads at once.
+// Fork in a process with threads: the child may allocate, free and make threads at once.
 //
 // Before the fork all locks are taken, in their order, so what they protect is whole in the child:
-// that of who makes holes, sub-processes, records, then of each sub-process its own, its heaps'
+// that of making holes, sub-processes, records, then of each sub-process its own, its heaps'
 // (main ones last) and its arenas', and metadata. Both sides release them. What no lock protects is
 // a snapshot: threads that the child does not have may stand in the middle of anything. The child
 // sets right
@@ -46,7 +46,7 @@
 
 // ---- locks -------------------------------------------------------------------------------------
 
-// A list is walked by who has its lock; in the child also where nobody had it.
+// A list is walked under its lock; in the child also where nobody had it.
 static bool may_walk(const mx_lock_t* lock, bool in_child) {
   return mx_lock_is_mine(lock) || (in_child && mx_load_relaxed(&lock->holder) == 0);
 }

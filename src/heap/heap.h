@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the shapes of heaps: a sub-process holds arenas and heaps; a heap is usable from every
+// The shapes of heaps: a sub-process holds arenas and heaps; a heap is usable from every
 // thread; a thread-heap (theap) is one thread's part of a heap.
 //
 // A page belongs to one heap, and at any time to one theap of that heap or to nobody; when its heap
@@ -71,7 +71,7 @@ struct mx_theap_s {
   mx_theap_t* next_in_thread;
   mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
-  mx_lock_t lock;                        // held by who collects, abandons or empties it
+  mx_lock_t lock;                        // held while it is collected, abandoned or emptied
   mx_theap_t* next_orphan;
   bool is_orphan;                        // on its first theap's list `orphans`
   // Only in the first theap of a thread:
@@ -243,7 +243,8 @@ void mx_heap_cache_drop(mx_heap_t* heap);
 void mx_heap_delete(mx_heap_t* heap);
 // Gives a heap up with all its blocks.
 void mx_heap_destroy(mx_heap_t* heap);
-// Unbinds all theaps of a heap, whosever they are, and forgets their pages. Leaves its lock held.
+// Unbinds all theaps of a heap, whichever thread's they are, and forgets their pages. Leaves its
+// lock held.
 void mx_heap_drop_theaps(mx_heap_t* heap);
 
 // ---- sub-processes (subproc.c) -----------------------------------------------------------------
@@ -320,7 +321,7 @@ void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
-// To be called by who claimed an abandoned page: takes it off the list of such pages.
+// To be called by the thread that claimed an abandoned page: takes it off the list of such pages.
 void mx_page_own_again(mx_page_t* page);
 // Gives an owned page to nobody, to be found again by its free blocks, if it has any.
 void mx_page_abandon(mx_page_t* page);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the pages that a heap which was destroyed keeps in its record for the next one: programs
+// The pages that a heap which was destroyed keeps in its record for the next one: programs
 // that make a heap, fill it a little and destroy it do so again and again, and to pass a page
 // through the arena each time costs more than all the rest.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ends of first-class heaps: giving them up with or without their blocks.
+// The ends of first-class heaps: giving them up with or without their blocks.
 //
 // Deleting. Other threads may go on freeing the heap's blocks, and own pages of it, so nothing is
 // taken from them: under the heap's lock every theap of the heap is bound to the main heap and

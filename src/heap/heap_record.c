@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the records of heaps: their pool, and the list of a sub-process' heaps.
+// The records of heaps: their pool, and the list of a sub-process' heaps.
 //
 // Records are recycled within their sub-process, since an outdated pointer may still lead there.
 // Their slot stays, so that the tables of threads stay dense.
@@ -11,7 +11,7 @@ static mx_atomic(uint64_t) heap_ids;
 
 static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
   if (heap->slot == 0) {
-    // Both for good: who has an outdated pointer to the record may read them at any time.
+    // Both for good: a thread with an outdated pointer to the record may read them at any time.
     heap->slot = mx_add_relaxed(&heap_slots, 1) + 1;
     heap->subproc = subproc;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the walk that makes holes in all pages of a sub-process, whoever owns them: on request and
+// The walk that makes holes in all pages of a sub-process, whoever owns them: on request and
 // in the background.
 //
 // A page that is in use all the time would fill its holes at once. So the background asks for idle

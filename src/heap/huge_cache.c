@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Owns one huge page that is kept whole after its block was freed: a program that allocates and
+// One huge page that is kept whole after its block was freed: a program that allocates and
 // frees a large buffer in a loop gets it back with two exchanges, where returning and claiming its
 // slices, map entries and records costs a microsecond.
 //
-// The slot is one atomic pointer: who exchanges it for NULL owns the page. A kept page is in no
-// list, counts as no block, and its slices stay allocated. What may be kept is what the arenas let
-// wait anyway (see arena/purge.c).
-// Only pages of the main heap are kept; hardened builds keep none, for the sake of their checks.
+// The slot is one atomic pointer: the thread that exchanges it for NULL owns the page. A kept page
+// is in no list, counts as no block, and its slices stay allocated. What may be kept is what the
+// arenas let wait anyway (see arena/purge.c). Only pages of the main heap are kept; hardened builds
+// keep none, for the sake of their checks.
 #include "huge_cache.h"
 
 #include "../base/options.h"

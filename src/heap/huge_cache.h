@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the declarations of the one huge page that is kept ready (see huge_cache.c).
+// The declarations of the one huge page that is kept ready (see huge_cache.c).
 #ifndef MX_HEAP_HUGE_CACHE_H
 #define MX_HEAP_HUGE_CACHE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the memory of huge blocks: slices of an arena, or beyond `arena_max_object_size` (and when
+// The memory of huge blocks: slices of an arena, or beyond `arena_max_object_size` (and when
 // arenas refuse) a mapping of its own, with a record from a pool of its own. The latter pages are
 // on a list of their sub-process, which is how they are found when no address leads there.
 #include "../base/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the lists that a theap's pages are on: doubly linked, ended by NULL, and the first page's
+// The lists that a theap's pages are on: doubly linked, ended by NULL, and the first page's
 // `prev` is the last one, so that both ends are found in one step.
 #ifndef MX_HEAP_PAGE_LIST_H
 #define MX_HEAP_PAGE_LIST_H

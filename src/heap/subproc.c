@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns sub-processes: each has arenas and heaps of its own, so that all it holds can go at once.
+// Sub-processes: each has arenas and heaps of its own, so that all it holds can go at once.
 //
 // The main one is static and always there. Records of the others are recycled, as those of heaps
 // are. The list of sub-processes has a lock of its own, the first in the order of locks. Who does

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns a thread-heap's pages: which page a bin allocates from, which come next, which go.
+// A thread-heap's pages: which page a bin allocates from, which come next, which go.
 //
 // A bin has one current page, a list of partial ones and a short list of full ones. The current
 // page leaves when nothing can be had from it: full, it joins the full list, whose oldest page is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the walk that verifies a thread-heap: all its lists, their counts, and each page on them.
+// The walk that verifies a thread-heap: all its lists, their counts, and each page on them.
 // Builds of debug level 3 make it at every heartbeat, when they collect and when a thread ends.
 #include "../mem/vmem.h"
 #include "heap.h"

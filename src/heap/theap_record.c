@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the records of theaps: their pool, and their places in the lists of heaps and threads.
+// The records of theaps: their pool, and their places in the lists of heaps and threads.
 #include <string.h>
 
 #include "../mem/vmem.h"

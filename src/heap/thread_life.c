@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the life of a thread as the library sees it: its first allocation gives it a theap, its end
+// The life of a thread as the library sees it: its first allocation gives it a theap, its end
 // abandons what it leaves, and whatever it does after that starts anew.
 //
 // A thread's theaps form a list that begins with its first one, of the main heap of the thread's
@@ -390,7 +390,7 @@ void mx_thread_done(void* first_of_thread) {
 
 void mx_thread_died(void* first_of_thread, uintptr_t id) {
   mx_theap_t* const first = (mx_theap_t*)first_of_thread;
-  // A thread that ended by a call of its own left its record to others, who wrote their id before
+  // A thread that ended by a call of its own left its record to others, which wrote their id before
   // they bound it.
   if (mx_load_acquire(&first->heap) == NULL || (first->tid & ~MX_OWNER_TAGS) != id) return;
   end_thread(first);

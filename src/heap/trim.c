@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what threads give back of pages in use as they go. There is memory of two kinds:
+// What threads give back of pages in use as they go. There is memory of two kinds:
 //
 //   slack  what lies behind the blocks that were carved of a current page. Its thread takes blocks
 //          from it without asking anybody, so only that thread knows a moment for it: a round of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the search and the claim of runs in atomic bitmaps.
+// The search and the claim of runs in atomic bitmaps.
 #include "bitmap.h"
 
 // The part of a run that lies in one word: its word, mask, and length in bits.

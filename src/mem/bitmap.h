@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns atomic bitmaps: words of 64 bits that several threads claim runs of bits from without a
+// Atomic bitmaps: words of 64 bits that several threads claim runs of bits from without a
 // lock. A claimed run belongs to its claimer alone; a run that spans words is claimed word by word
 // and given back when a later word was lost to another thread.
 #ifndef MX_MEM_BITMAP_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the count of NUMA nodes: asked of the OS once, when somebody first wants to know.
+// The count of NUMA nodes: asked of the OS once, when somebody first wants to know.
 #include "numa.h"
 
 #include "../base/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the NUMA nodes as the library counts them: those of the machine, or as many as the option
+// The NUMA nodes as the library counts them: those of the machine, or as many as the option
 // use_numa_nodes pretends. Threads then are on a node by the number of their real one modulo that,
 // so all that depends on nodes can be tried on a machine with one.
 #ifndef MX_MEM_NUMA_H

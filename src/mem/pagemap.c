@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the page map's tables: their reservation, the growth of the near one, the far ones, and
+// The page map's tables: their reservation, the growth of the near one, the far ones, and
 // writing entries.
 #include "pagemap.h"
 

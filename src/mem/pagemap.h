@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the map from any address to the record of the page that holds it.
+// The map from any address to the record of the page that holds it.
 //
 // One table serves the addresses from 0 up to a bound (`mx_pagemap_near`): an entry of one word for
 // every slice (64 KiB). An entry is the distance in bytes from the table's start to the page's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the secret key of the random numbers, and the hash (Aumasson and Bernstein, SipHash: a fast
+// The secret key of the random numbers, and the hash (Aumasson and Bernstein, SipHash: a fast
 // short-input PRF, 2012).
 #include "random.h"
 

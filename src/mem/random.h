@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns unpredictable numbers: SipHash-2-4 of a counter, under a secret key from the OS.
+// Unpredictable numbers: SipHash-2-4 of a counter, under a secret key from the OS.
 //
 // Without the key no number tells anything of another one, and a process that forks shares no
 // number with its parent once it has drawn a new key. A call costs about 15 ns: it is for keys of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns accounted memory from the OS, and the pool of metadata on top of it.
+// Accounted memory from the OS, and the pool of metadata on top of it.
 #include "vmem.h"
 
 #include "../base/hooks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns address space and its contents with accounting: every byte that the library has from the
+// Address space and its contents with accounting: every byte that the library has from the
 // OS passes here, so the statistics of reserved and committed memory are sums of these calls.
 #ifndef MX_MEM_VMEM_H
 #define MX_MEM_VMEM_H
@@ -24,7 +24,7 @@ extern mx_hidden mx_memory_limit_t mx_memory_limit;
 bool mx_memory_limit_room(size_t limit, size_t bytes);
 
 // Maps `size` bytes aligned to `align` (a power of two); NULL when refused. Sizes are rounded up
-// to OS pages by the caller, who also counts what becomes committed: memory in use or dirty, not
+// to OS pages by the caller, which also counts what becomes committed: memory in use or dirty, not
 // address space that merely could be touched.
 void* mx_vmem_map(size_t size, size_t align, bool commit);
 // False: the OS cannot cut a mapping there: the addresses stay mapped, their contents may be gone.

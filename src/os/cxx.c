@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the reach into the C++ run-time, which a C program does not have. A library that is C gets
+// The reach into the C++ run-time, which a C program does not have. A library that is C gets
 // there by weak references to the names that the Itanium ABI gives to std::get_new_handler and to
 // the function that throws; one that is compiled as C++ simply says what it means.
 #include "cxx.h"

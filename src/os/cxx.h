@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns failing as C++ has it, the new-handler and std::bad_alloc, also from a library that is C.
+// Failing as C++ has it, the new-handler and std::bad_alloc, also from a library that is C.
 #ifndef MX_OS_CXX_H
 #define MX_OS_CXX_H
 

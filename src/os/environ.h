@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the picking of options out of an environment that is one text, for the systems where no libc
+// The picking of options out of an environment that is one text, for the systems where no libc
 // has made an array of it.
 #ifndef MX_OS_ENVIRON_H
 #define MX_OS_ENVIRON_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the promises of os.h about the process and the machine that the C libraries of Linux, other
+// The promises of os.h about the process and the machine that the C libraries of Linux, other
 // Unix systems and WebAssembly keep in the same words.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -39,7 +39,7 @@ void mx_os_set_errno(int code) { errno = code; }
 
 // ---- the environment ---------------------------------------------------------------------------
 
-// Whether the process has rights that who started it has not (set-user-id, file capabilities, a
+// Whether the process has rights that its starter has not (set-user-id, file capabilities, a
 // security module).
 static bool has_raised_rights(void) {
 #if MX_SYSTEM == MX_LINUX

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the few calls of the C library beyond ISO C that the upper floors make, where systems spell
+// The few calls of the C library beyond ISO C that the upper floors make, where systems spell
 // them differently or have none.
 #ifndef MX_OS_LIBC_H
 #define MX_OS_LIBC_H

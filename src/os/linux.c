@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor on Linux: every promise of os.h, kept by direct system calls. What needs a
+// The ground floor on Linux: every promise of os.h, kept by direct system calls. What needs a
 // libc (the environment, a clock without a system call, threads in unix_thread.c) has its
 // counterpart for programs without one in linux_nolibc.c.
 #ifndef _GNU_SOURCE
@@ -35,7 +35,7 @@
 #endif
 #define MX_MPOL_PREFERRED 1
 
-// Addresses below 64 GiB are given to who asks. Those in their upper half are seldom asked for:
+// Addresses below 64 GiB are given when asked for. Those in their upper half are seldom asked for:
 // programs and their libraries lie elsewhere, run-times that want low addresses below 32 GiB.
 #define MX_LINUX_NEAR_BITS 36
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the files for Linux tell one another.
+// What the files for Linux tell one another.
 #ifndef MX_OS_LINUX_H
 #define MX_OS_LINUX_H
 

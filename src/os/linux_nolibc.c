@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what linux.c leaves to a libc, for programs without one (built with MI_NO_LIBC; the headers
+// What linux.c leaves to a libc, for programs without one (built with MI_NO_LIBC; the headers
 // in nolibc/ stand for the missing ones).
 //
 // Such a program may have a libc after all, as far as this file can know: the front then hands over
@@ -69,7 +69,7 @@ uint64_t mx_os_clock_msecs(void) {
 
 #define ENVIRON_SIZE ((size_t)2 * MX_MIB)  // no environment is larger
 
-// Whether the kernel started the process with more rights than who asked for it. Some of those may
+// Whether the kernel started the process with more rights than its starter. Some of those may
 // not even read the file that says so.
 static bool has_raised_rights(void) {
   unsigned long vector[2 * AUXV_ENTRIES];
@@ -145,7 +145,7 @@ static bool is_in_parents_memory(void) {
 }
 
 // A child that started threads before it called the allocator keeps what it inherited as it is:
-// setting that right is for one who is alone.
+// setting that right is for a thread that is alone.
 static void look_for_fork(void) {
   if (same_process == NULL || mx_load_relaxed(same_process) != 0) return;
   if (is_in_parents_memory()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the way into the Linux kernel: a call that returns -errno and never touches errno itself,
+// The way into the Linux kernel: a call that returns -errno and never touches errno itself,
 // so that a successful malloc leaves errno alone and a program without a libc can use us.
 #ifndef MX_OS_LINUX_SYSCALL_H
 #define MX_OS_LINUX_SYSCALL_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the lock of base/lock.h: taking it, sleeping for it, and forks around it.
+// The lock of base/lock.h: taking it, sleeping for it, and forks around it.
 //
 // The word is 0, or the identity of the holder, whose lowest bit says that somebody may sleep. Who
 // slept cannot know whether there are others, so it takes the lock with that bit set; at worst that

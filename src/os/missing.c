@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Owns the answers to what a system lacks: no, none, nothing done. Each group says who lacks it; a
-// port begins by naming itself here for all that it cannot do, or not yet.
+// The answers to what a system lacks: no, none, nothing done. Each group says which systems lack
+// it; a port begins by naming itself here for all that it cannot do, or not yet.
 #include "os.h"
 #include "system.h"
 

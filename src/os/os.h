@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the contract between the library and an operating system. A port is one file that defines
+// The contract between the library and an operating system. A port is one file that defines
 // these functions (see docs/porting.md); nothing above this floor names an OS.
 //
 // Rules for all of them: addresses and sizes are multiples of mx_facts.os_page unless said
@@ -80,7 +80,7 @@ unsigned mx_os_numa_node(void);  // of the calling thread's processor
 // Unpredictable bytes; false when the OS has none to give yet.
 bool mx_os_random(void* buf, size_t size);
 // The environment as an array of "NAME=value" that ends in NULL; NULL when there is none yet. Empty
-// for a process with more rights than who started it, who must not give it orders.
+// for a process with more rights than its starter, which must not give it orders.
 char** mx_os_environ(void);
 // Reads a small file into buf and ends it with 0: the bytes read, or -1.
 long mx_os_read_file(const char* path, char* buf, size_t size);

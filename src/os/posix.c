@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor on Unix systems other than Linux: macOS, FreeBSD, NetBSD, OpenBSD, and any
+// The ground floor on Unix systems other than Linux: macOS, FreeBSD, NetBSD, OpenBSD, and any
 // that has POSIX with anonymous mappings. Linux can be built with it, too (-DMI_OS_POSIX), which is
 // how it is tested.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ends of threads where no code of ours runs at them: a program without a libc.
+// The ends of threads where no code of ours runs at them: a program without a libc.
 //
 // The kernel keeps a "robust list" of each thread: when the thread dies, however that happens, it
 // writes FUTEX_OWNER_DIED into the words on the list. Each thread that has a heap enters one such
@@ -15,7 +15,7 @@
 //
 // A thread may die inside a call of this library, by an exit in a callback or a signal's handler.
 // Its heap is then in the middle of a change: it is left as it is, for ever, with what it owns. The
-// blocks in it stay their users', who may free them.
+// blocks in it stay their users', which may free them.
 //
 // A child of vfork runs on its parent's thread-local storage, and would register itself in the
 // parent's place: the process id tells, and the parent does it with its next slow call.

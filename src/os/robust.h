@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the contract between a program without a libc and the end of its threads: see robust.c.
+// The contract between a program without a libc and the end of its threads: see robust.c.
 #ifndef MX_OS_ROBUST_H
 #define MX_OS_ROBUST_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the answer to which system the ground floor is built for. The files of the others are empty.
+// The answer to which system the ground floor is built for. The files of the others are empty.
 #ifndef MX_OS_SYSTEM_H
 #define MX_OS_SYSTEM_H
 
@@ -40,7 +40,7 @@
 #define MX_TELLS_RESIDENT 1
 #endif
 
-// Whether the C library says whether the process has more rights than who started it.
+// Whether the C library says whether the process has more rights than its starter.
 #if defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__) || \
     defined(__DragonFly__) || defined(__sun)
 #define MX_HAS_ISSETUGID 1
@@ -57,7 +57,7 @@
 #define MX_WAITS_ON_ADDRESS 0
 #endif
 
-// Bits of an address in a program on Linux or another Unix. x86-64 gives more to who asks with a
+// Bits of an address in a program on Linux or another Unix. x86-64 gives more when asked with a
 // hint, which we never do; arm64 has 48 or (small kernels) 39, which a larger map covers as well.
 #if !MX_64BIT
 #define MX_UNIX_VA_BITS 32

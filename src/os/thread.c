@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the thread's identity is made of where no register has it, and how deep a thread is in
+// What the thread's identity is made of where no register has it, and how deep a thread is in
 // calls: see thread.h.
 #include "thread.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the thread's identity: a word that no other living thread has, read in one instruction.
+// The thread's identity: a word that no other living thread has, read in one instruction.
 //
 // It is the thread pointer (the address of the thread's control block), so it is never 0, its low
 // bits are clear, and it costs no system call. It may be used again after its thread has ended.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what is told to memory tools in the builds made for one (MI_TRACK_VALGRIND, MI_TRACK_ASAN):
+// What is told to memory tools in the builds made for one (MI_TRACK_VALGRIND, MI_TRACK_ASAN):
 // which bytes are a user's block, and that everything else in a page is nobody's.
 //
 // The library's own reads and writes of links, canaries and fills would be errors to the tool.

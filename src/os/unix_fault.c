@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns faults and call stacks on Linux and other Unix systems: the handler of the signal, the
+// Faults and call stacks on Linux and other Unix systems: the handler of the signal, the
 // unwinder, the names of code.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -58,7 +58,7 @@ static void run_former(int number, siginfo_t* info, void* context) {
 }
 
 // The process goes the way that it would have gone without this handler, which stays for the next
-// fault: who handled this one may have recovered from it.
+// fault: whatever handled this one may have recovered from it.
 static void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   const bool is_fault = (info->si_code > 0);

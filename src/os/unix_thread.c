@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns threads and their ends on Linux and the other Unix systems.
+// Threads and their ends on Linux and the other Unix systems.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor on WebAssembly, for WASI and Emscripten: one memory that grows and never
+// The ground floor on WebAssembly, for WASI and Emscripten: one memory that grows and never
 // shrinks. What is given back is kept in a list of ranges for the next mapping.
 //
 // There is nothing to drop contents with, and no protection: purging does nothing, and guards are

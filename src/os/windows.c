@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns memory and the process on Windows: every promise of os.h but those of threads
+// Memory and the process on Windows: every promise of os.h but those of threads
 // (windows_thread.c) and of faults and call stacks (windows_fault.c).
 //
 // What differs from the other systems, and what follows from it:

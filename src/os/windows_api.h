@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns how the ports to Windows see its interface: the headers, and what older ones lack.
+// How the ports to Windows see its interface: the headers, and what older ones lack.
 #ifndef MX_OS_WINDOWS_API_H
 #define MX_OS_WINDOWS_API_H
 

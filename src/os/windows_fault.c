@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns faults and call stacks on Windows: one vectored handler, which sees an exception before any
+// Faults and call stacks on Windows: one vectored handler, which sees an exception before any
 // handler of a frame or a debugger's second chance.
 //
 // A range that reads as zero is reserved only. The first access to one of its OS pages faults, and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns threads on Windows: their ends, waiting, the background thread.
+// Threads on Windows: their ends, waiting, the background thread.
 //
 // The loader calls each image's TLS callbacks at the end of every thread, whichever way it was
 // started, in a DLL as in a program. Ours is in the section XLB, before those of the C run-time, so
@@ -84,7 +84,7 @@ typedef BOOL(WINAPI wait_fn)(volatile void* address, void* compare, SIZE_T size,
 typedef void(WINAPI wake_fn)(void* address);
 
 // Since Windows 8; before that the time is slept away in pieces. Found at the start: to look for
-// them takes the loader's lock, which who holds one of ours may be waiting for.
+// them takes the loader's lock, which the holder of one of ours may be waiting for.
 static wait_fn* wait;
 static wake_fn* wake;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the operators new and delete of all programs on ELF systems, by their mangled names (Itanium
+// The operators new and delete of all programs on ELF systems, by their mangled names (Itanium
 // C++ ABI).
 //
 // A program may replace some of them and leave the others as they are. The standard says what these

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Owns dlopen, for the option `ignore_deepbind`: opened without the flag RTLD_DEEPBIND, a library
+// Dlopen, for the option `ignore_deepbind`: opened without the flag RTLD_DEEPBIND, a library
 // finds the malloc that the program has, and not the C library's.
 //
-// The C library learns from the return address who calls: whose RUNPATH and $ORIGIN hold, and to
-// which namespace the library goes. So its dlopen is jumped to and never called; compilers that
-// instrument functions do not jump.
+// The C library learns from the return address which module calls: whose RUNPATH and $ORIGIN hold,
+// and to which namespace the library goes. So its dlopen is jumped to and never called; compilers
+// that instrument functions do not jump.
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the allocation functions of C libraries on ELF systems: a program and its libraries call
+// The allocation functions of C libraries on ELF systems: a program and its libraries call
 // malloc by this name, and the linker or the loader leads them here.
 //
 // malloc, calloc and free are the fast path itself. The others are their mi_ namesakes, as long as

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what glibc has beside allocation: its second names of malloc, and the questions and settings
+// What glibc has beside allocation: its second names of malloc, and the questions and settings
 // of <malloc.h>, which would otherwise reach glibc's own malloc, where nothing is.
 //
 // The answers are true of this library. glibc's words for them: an arena is what holds the blocks

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the override on macOS: names of the C library and of C++ are interposed by the dynamic
+// The override on macOS: names of the C library and of C++ are interposed by the dynamic
 // linker where our library is inserted (DYLD_INSERT_LIBRARIES) or linked, and a malloc zone of our
 // own becomes the default one, for callers that go to zones.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the functions of a malloc zone as macOS asks for them, written so that other systems can
+// The functions of a malloc zone as macOS asks for them, written so that other systems can
 // compile and test them: the zone itself is a pointer that they do not look at.
 #ifndef MX_OVERRIDE_MACOS_ZONE_H
 #define MX_OVERRIDE_MACOS_ZONE_H

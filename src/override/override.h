@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns how the names of other libraries are defined: visible to all, with C linkage, and promising
+// How the names of other libraries are defined: visible to all, with C linkage, and promising
 // what their own headers promise to C++.
 #ifndef MX_OVERRIDE_OVERRIDE_H
 #define MX_OVERRIDE_OVERRIDE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the implementation of windows_code.h: lengths of instructions, and what in them depends on
+// The implementation of windows_code.h: lengths of instructions, and what in them depends on
 // where they run. As the processors' manuals have it (Intel SDM, volume 2: instruction format).
 #include "windows_code.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns moving the first instructions of a function elsewhere, so that its entry can be overwritten
+// Moving the first instructions of a function elsewhere, so that its entry can be overwritten
 // and the function still be called. x86 and x86-64.
 //
 // Only instructions that compilers begin functions with are understood. Whatever else is met there

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns redirection: when the DLL is loaded, the allocation functions of the C run-time that the
+// Redirection: when the DLL is loaded, the allocation functions of the C run-time that the
 // process already has become ours, for whoever calls them: the program, other DLLs, the run-time
 // itself. Programs need no change but to load the DLL.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the implementation of windows_patch.h.
+// The implementation of windows_patch.h.
 #include "windows_patch.h"
 
 #include "override.h"

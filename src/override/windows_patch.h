@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the overwriting of functions' entries in other modules of the process.
+// The overwriting of functions' entries in other modules of the process.
 //
 // Patches are prepared one by one and then applied together or not at all. Each function's first
 // instructions are moved to an island, memory within reach of the module; the entry becomes a jump

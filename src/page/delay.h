@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the quarantine: freed blocks of a page that wait in a few places of its record.
+// The quarantine: freed blocks of a page that wait in a few places of its record.
 //
 // A freed block takes the place that its key says, and the block that was there becomes free. So no
 // block comes back at the next malloc, and when it will cannot be foretold without the page's key.
@@ -51,7 +51,7 @@ mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
 MX_BEGIN_DECLS
 // Makes all waiting blocks free; false when there are none. Owner only.
 bool mx_page_end_delay(mx_page_t* page);
-// Lets none wait, for who makes all lists anew.
+// Lets none wait, where all lists are made anew.
 void mx_page_forget_delay(mx_page_t* page);
 MX_END_DECLS
 

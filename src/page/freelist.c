@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the order of fresh blocks, and what is said of a link that leads out of its page.
+// The order of fresh blocks, and what is said of a link that leads out of its page.
 #include "freelist.h"
 
 #include "../base/hooks.h"

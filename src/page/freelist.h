@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the links of the free lists: plain pointers, or (hardened builds) pointers encoded with the
+// The links of the free lists: plain pointers, or (hardened builds) pointers encoded with the
 // page's key and checked, when read, to lead into the same page.
 #ifndef MX_PAGE_FREELIST_H
 #define MX_PAGE_FREELIST_H
@@ -28,8 +28,9 @@ mx_static_assert(MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE == (size_t)1 << MX_LINK_SH
                  "no page is larger");
 
 // Whether a link leads to a place in its page where a block could begin. Without the key a forged
-// link decodes to any of 2^64 values; that the place is a free block's start is seen by who takes
-// the block (its canary, or its bit among the live ones), so a look at the distance is enough.
+// link decodes to any of 2^64 values; that the place is a free block's start is seen by the one
+// that takes the block (its canary, or its bit among the live ones), so a look at the distance is
+// enough.
 mx_inline bool mx_link_leads_home(const mx_page_t* page, const mx_block_t* block, uintptr_t link) {
   if (MX_DEBUG == 0) {
     return (link - (uintptr_t)block + ((uintptr_t)1 << MX_LINK_SHIFT)) >> (MX_LINK_SHIFT + 1) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the making of holes in a page and the filling of them; see holes.h for when that is allowed.
+// The making of holes in a page and the filling of them; see holes.h for when that is allowed.
 #include "holes.h"
 
 #include <string.h>

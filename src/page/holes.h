@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Owns holes: OS pages inside a page of blocks that hold only free blocks and were given back.
+// Holes: OS pages inside a page of blocks that hold only free blocks and were given back.
 //
 // The blocks of a hole leave the free list; which they are is not written down anywhere else than
 // in the arena's `present` bits: a carved block is in a hole when any OS page that it overlaps is
 // not present. Nobody reads or writes such a block until mx_page_extend carves it once more.
 //
 // Holes are made by whoever wants memory back: a collecting thread, the background thread. They do
-// not wait for the page's owner, who may sleep for hours. That needs no help from malloc and free:
+// not wait for the page's owner, which may sleep for hours. That needs no help from malloc and
+// free:
 //
 //   - Only pages at rest are looked at, from which nobody takes blocks. An owner takes a page from
 //     rest (`mx_page_hold`) before it allocates from it or releases it, on slow paths.
@@ -38,7 +39,7 @@ MX_BEGIN_DECLS
 bool mx_holes_begin(void);
 void mx_holes_end(void);
 // Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
-// its answer belongs before mx_holes_end, too: to who forbids it, no page is on its way.
+// its answer belongs before mx_holes_end, too: for a thread that forbids it no page is on its way.
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner);
 // Whether that would probably give back half of what the page has, and not too little.
 bool mx_holes_promise(const mx_page_t* page);
@@ -54,11 +55,11 @@ uint32_t mx_holes_signature(const mx_page_t* page);
 size_t mx_holes_count(const mx_page_t* page);
 bool mx_holes_contain(const mx_page_t* page, size_t block_index);
 
-// Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for those who
-// read lists of free blocks, and for who takes pages from others. One call of the calling thread.
+// Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for walks
+// over lists of free blocks, and for taking pages from others. One call of the calling thread.
 void mx_holes_forbid(void);
 void mx_holes_allow(void);
-// For fork: who makes holes has the lock. In the child whoever forbade it is gone.
+// For fork: holes are made under the lock. In the child whoever forbade it is gone.
 bool mx_holes_visit_locks(mx_lock_visit_fn* visit);
 void mx_holes_after_fork(void);
 MX_END_DECLS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what hardened builds do with whole lists and pages: bitmaps of live blocks, blocks that
+// What hardened builds do with whole lists and pages: bitmaps of live blocks, blocks that
 // other threads freed, blocks in quarantine.
 #include "live.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the bitmaps of live blocks that some checked builds keep, away from the blocks: for every
+// The bitmaps of live blocks that some checked builds keep, away from the blocks: for every
 // place where a block can begin (each 16 bytes of a slice) whether a live block begins there, and
 // whether another thread has freed it.
 //
@@ -12,7 +12,7 @@
 // nanoseconds) when the owner collects. Bits of what is no page are clear.
 //
 // The bitmaps of a page's slices lie behind the records of these slices in the arena. A huge block
-// needs none: the page map knows it, and who frees it claims its record.
+// needs none: the page map knows it, and a free of it claims its record.
 #ifndef MX_PAGE_LIVE_H
 #define MX_PAGE_LIVE_H
 

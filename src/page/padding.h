@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the canaries in front of blocks, which also say whether a block is live.
+// The canaries in front of blocks, which also say whether a block is live.
 //
 //      block - 8      block                   block + size        block + block_size - 8
 //        | canary       | what the user asked for ... | slack       | canary of the next one |
@@ -8,10 +8,10 @@
 // block, or that the block is free, or that another thread freed it. One comparison therefore tells
 // a live block with a good canary from all else: a block that was freed, an address inside of a
 // block, a block that was written before its start. The second copy makes a write show that changes
-// the state only, also to who looks at the canary of the next block and does not know its state: no
-// change of one byte goes unseen (in pages of blocks up to 256 KiB, whose sizes are in both copies
-// with all their bits), another one by a chance of 1 in 2^42. The lowest byte is 0, so that no
-// string read runs on through it.
+// the state only, also where the canary of the next block is looked at, whose state is not known:
+// no change of one byte goes unseen (in pages of blocks up to 256 KiB, whose sizes are in both
+// copies with all their bits), another one by a chance of 1 in 2^42. The lowest byte is 0, so that
+// no string read runs on through it.
 //
 //      63                      46 45          24 23   8 7  0
 //        | 18 bits of the state | state         | key  | 0 |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns a page's blocks: carving them, and collecting what other threads freed.
+// A page's blocks: carving them, and collecting what other threads freed.
 #include "page.h"
 
 #include <string.h>

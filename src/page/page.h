@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns a page: a run of slices cut into blocks of one size.
+// A page: a run of slices cut into blocks of one size.
 //
 //      start                                                     start + slices * 64 KiB
 //        | block | block | block | ... | block |  never touched yet  |
@@ -34,7 +34,7 @@
 //
 // A huge page holds one block and is nobody's: any thread frees it whole, whoever takes the mark
 // from its `owner`. Such a page, and a record that serves no page, has its owned bit set, so that
-// nobody can claim it who was led there by an outdated hint.
+// no thread can claim it that was led there by an outdated hint.
 #ifndef MX_PAGE_PAGE_H
 #define MX_PAGE_PAGE_H
 
@@ -169,7 +169,7 @@ mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_B
 #define MX_PAGE_RESTS 1     // no block is taken from it: its owner only frees into it
 #define MX_PAGE_LENT 2      // somebody looks for holes, and the page must stay as it is
 #define MX_PAGE_HOLES 4     // it has holes
-#define MX_PAGE_GONE 8      // it was released while it was lent; who has it does the rest
+#define MX_PAGE_GONE 8      // it was released while it was lent; its borrower does the rest
 #define MX_PAGE_GUARDED 16  // of huge pages, which have no other use for the field: see guarded.h
 
 mx_inline bool mx_page_has_holes(const mx_page_t* page) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ownership protocol: every step by which threads share a page without a lock.
+// The ownership protocol: every step by which threads share a page without a lock.
 //
 // `page->remote` is one word: the list of blocks freed by other threads, and in its lowest bit
 // whether the page is owned. Its transitions:

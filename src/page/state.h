@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what hardened builds know of a block: whether it is live, by bitmap or by canary.
+// What hardened builds know of a block: whether it is live, by bitmap or by canary.
 #ifndef MX_PAGE_STATE_H
 #define MX_PAGE_STATE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the walk over the pages of an arena, in the order of their addresses.
+// The walk over the pages of an arena, in the order of their addresses.
 #include "page.h"
 
 // A page may come and go meanwhile; then its extent is as good as none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the map of arenas. A line stands for 64 slices; lines without a slice that was ever used are
+// The map of arenas. A line stands for 64 slices; lines without a slice that was ever used are
 // summed up in one. Other threads go on meanwhile, so what it shows is of about one moment.
 #include "arena_map.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the print-out of arenas: what each slice serves, as a map of letters.
+// The print-out of arenas: what each slice serves, as a map of letters.
 #ifndef MX_SERVICE_ARENA_MAP_H
 #define MX_SERVICE_ARENA_MAP_H
 

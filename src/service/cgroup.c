@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the reading of control groups: the memory limit and the pressure of the group that this
+// The reading of control groups: the memory limit and the pressure of the group that this
 // process is in, of either version. Files are only read, and none is kept open.
 //
 // /proc/self/cgroup names the group: "0::/path" (version 2) or "N:...memory...:/path" (version 1).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns giving memory back beyond what purging does on the way: on request, in the background, and
+// Giving memory back beyond what purging does on the way: on request, in the background, and
 // when a limit nears.
 #ifndef MX_SERVICE_GIVE_BACK_H
 #define MX_SERVICE_GIVE_BACK_H

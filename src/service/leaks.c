@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the report of blocks that are in use when the process ends: how many of which size, and with
+// The report of blocks that are in use when the process ends: how many of which size, and with
 // leak_report=2 which call stacks allocated them. Debug builds only.
 //
 // With stacks, every allocation is entered into a table by its address and every free takes it out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the list of blocks that are in use when the process ends (option leak_report).
+// The list of blocks that are in use when the process ends (option leak_report).
 #ifndef MX_SERVICE_LEAKS_H
 #define MX_SERVICE_LEAKS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the memory limit: where it comes from, and what is given back when it nears.
+// The memory limit: where it comes from, and what is given back when it nears.
 //
 // The arena floor compares what is committed with the limit each time it hands out slices. From
 // seven eighths on it purges what waits at once and then asks here, where holes are made. If that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the one message function behind mx_hooks, the stages of the output, and failed assertions.
+// The one message function behind mx_hooks, the stages of the output, and failed assertions.
 //
 // A message is formatted on the stack and delivered in one piece, so that lines of two threads do
 // not mix. While a thread delivers, whatever it says in addition is dropped: a handler that

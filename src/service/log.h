@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns everything that the library says, and to whom: messages, the output handler, the error
+// Everything that the library says, and to whom: messages, the output handler, the error
 // handler and what an error does to the process.
 //
 // Output goes through three stages. Until mx_log_ready it is only kept (16 KiB), since nothing may

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the names of the options and what the environment says about them.
+// The names of the options and what the environment says about them.
 //
 // The environment is walked once. Each MIMALLOC_ entry is matched, without regard to case, against
 // the names of the table and the older names; the first entry of a name counts. Then every option

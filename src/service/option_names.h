@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the way into the options: names, the environment, precedence, printing. The values
+// The way into the options: names, the environment, precedence, printing. The values
 // themselves lie in base/options.h, where every floor reads them.
 //
 // A value comes from, in falling precedence: mx_option_set, the environment, mx_option_set_default,

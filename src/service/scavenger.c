@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the background thread: it purges what waited long enough, and makes holes in pages that lie
+// The background thread: it purges what waited long enough, and makes holes in pages that lie
 // idle, so that a process which makes no further call gives back what it does not need.
 //
 // The thread sleeps without a time limit while nothing waits. It is woken when a purge is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns call stacks: registers what the C library offers with mx_hooks.
+// Call stacks: registers what the C library offers with mx_hooks.
 //
 // The unwinder is loaded at its first use, which allocates; a thread that is inside does not take
 // another stack. Frames of the library itself are left out in front.

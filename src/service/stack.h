@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns call stacks: taking them, and printing them by function and module.
+// Call stacks: taking them, and printing them by function and module.
 #ifndef MX_SERVICE_STACK_H
 #define MX_SERVICE_STACK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the collecting of statistics into records.
+// The collecting of statistics into records.
 //
 // Memory from the OS is counted once for the process, everything else by heap. So the record of a
 // heap has no reserved or committed memory; that of the main sub-process has all of it, since the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns statistics: from the counters that all floors add to, to the public record (mi_stats_t), and
+// Statistics: from the counters that all floors add to, to the public record (mi_stats_t), and
 // from the record to text, JSON and the Prometheus format.
 //
 // A record is a sum of counters at about one moment. Counting needs no lock and a record is taken

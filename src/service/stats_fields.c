@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the table of the numbers in a record: their names and what they mean, once for all formats.
+// The table of the numbers in a record: their names and what they mean, once for all formats.
 #include "stats.h"
 
 #define COUNT(name, help) {#name, help, offsetof(mi_stats_t, name), MX_STAT_COUNT, false},

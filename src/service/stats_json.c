@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the statistics as one JSON object: versions, the process, every number of the record in its
+// The statistics as one JSON object: versions, the process, every number of the record in its
 // order, then the arrays of bins. Keys are only ever added.
 #include "stats.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the statistics in the text format that Prometheus scrapes (version 0.0.4).
+// The statistics in the text format that Prometheus scrapes (version 0.0.4).
 //
 // A count becomes two gauges, what is there and the peak, and a counter of all that was added; a
 // counter becomes a counter. Names end as the conventions ask: _bytes, and _total for counters.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the statistics as tables for people.
+// The statistics as tables for people.
 //
 // A row is "  label     :" and amounts of 12 columns each: peak, total, current, then in the table
 // of blocks the block's size and how many were made. What only grows has a total alone.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the visits. A page does not say of a block whether it is live; what its lists and its holes
+// The visits. A page does not say of a block whether it is live; what its lists and its holes
 // hold is free, the rest of the carved ones is live. So a visit marks these blocks first. Builds
 // that know it of each block ask that, since there freed blocks wait in other places, too.
 //

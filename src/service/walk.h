@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns looking into heaps: from any address to its page, and visits of all areas and live blocks.
+// Looking into heaps: from any address to its page, and visits of all areas and live blocks.
 //
 // No lock is held while a visitor runs. By contract nobody else allocates from the heap or frees
 // into it meanwhile; other heaps may be in full use.

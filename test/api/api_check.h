@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the programs of this folder share: a check that stays in release builds.
+// What the programs of this folder share: a check that stays in release builds.
 #ifndef MI_TEST_API_CHECK_H
 #define MI_TEST_API_CHECK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the tests of the public calls have in common: an expectation that is reported with its
+// What the tests of the public calls have in common: an expectation that is reported with its
 // line and counted, and what a build promises beyond the interface.
 #ifndef TEST_API_EXPECT_H
 #define TEST_API_EXPECT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the tests of mistakes share: each is made in a child of its own, which must say so.
+// What the tests of mistakes share: each is made in a child of its own, which must say so.
 #ifndef MIMALLOC_TEST_MISTAKES_H
 #define MIMALLOC_TEST_MISTAKES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the explorer's search: depth first over all choices of which thread steps next and what a
+// The explorer's search: depth first over all choices of which thread steps next and what a
 // load sees, with a bound on preemptions (switches away from a thread that could go on).
 //
 // Threads are fibers: one stack each, switched by _setjmp and _longjmp. A run replays the choices

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the explorer's two parts share: the engine (which run comes next, which thread steps)
+// What the explorer's two parts share: the engine (which run comes next, which thread steps)
 // and the model (what a load may see, which accesses race).
 #ifndef EXPLORE_ENGINE_H
 #define EXPLORE_ENGINE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the explorer's face: what a scenario is, and what scenario code may call.
+// The explorer's face: what a scenario is, and what scenario code may call.
 //
 // A scenario has 2 or 3 threads of a few operations each. The explorer runs it again and again,
 // once for each way in which the threads' atomic operations can interleave (with a bound on

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor (src/os/os.h) of the explored library: memory from a fixed pool, a clock
+// The ground floor (src/os/os.h) of the explored library: memory from a fixed pool, a clock
 // that stands until a scenario moves it, and purging that really clears, as a plain write that
 // races with anybody who uses the memory.
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the compiler's instrumentation of plain accesses calls, and the fills and copies that it
+// What the compiler's instrumentation of plain accesses calls, and the fills and copies that it
 // would leave to libc.
 #include "engine.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the memory model of the explorer: C11 atomics as histories of messages and views.
+// The memory model of the explorer: C11 atomics as histories of messages and views.
 //
 // A word has a history of the values that were stored, in modification order. A thread has a view:
 // for every word the oldest value that it may still see, and for every thread how much of what that

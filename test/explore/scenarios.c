@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the scenarios: small programs of 2 or 3 threads over the library's own source.
+// The scenarios: small programs of 2 or 3 threads over the library's own source.
 #include "world.h"
 
 static void* block[16];  // of what setup allocated

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the scenarios of first-class heaps: given up by one thread while others use and free what
+// The scenarios of first-class heaps: given up by one thread while others use and free what
 // they hold.
 #include "world.h"
 

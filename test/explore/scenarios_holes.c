@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the scenarios of holes: OS pages of free blocks are given back by one thread while others
+// The scenarios of holes: OS pages of free blocks are given back by one thread while others
 // free into their page, take it into use, abandon and release it (see src/page/holes.h).
 //
 // A block is two OS pages. What the explored OS takes back reads as zero, so a live block that is

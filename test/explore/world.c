@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the world of the heap scenarios: see world.h.
+// The world of the heap scenarios: see world.h.
 #include "world.h"
 
 static mx_arena_t* arena;

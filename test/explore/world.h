@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the scenarios of the heap share: a small library made new, blocks with an owner's
+// What the scenarios of the heap share: a small library made new, blocks with an owner's
 // mark, and the audit that finds whatever was lost.
 #ifndef EXPLORE_WORLD_H
 #define EXPLORE_WORLD_H

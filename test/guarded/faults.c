@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the crimes that guarded blocks are made for: `faults CRIME` commits one at a block of 100
+// The crimes that guarded blocks are made for: `faults CRIME` commits one at a block of 100
 // bytes and, if it lives on, says so. It calls malloc and free alone: the library is preloaded.
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the programs of this folder share: what the kernel says of memory. They run in guests
+// What the programs of this folder share: what the kernel says of memory. They run in guests
 // of tools/kernels.py that have what they look for; where it is missing they fail.
 #ifndef MI_TEST_GUEST_H
 #define MI_TEST_GUEST_H

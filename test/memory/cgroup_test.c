@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the test of how control groups are read, on files that it writes itself in a new folder.
+// The test of how control groups are read, on files that it writes itself in a new folder.
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>

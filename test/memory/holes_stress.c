@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the proof that holes lose nothing: threads fill, thin out and refill pages, checking every
+// The proof that holes lose nothing: threads fill, thin out and refill pages, checking every
 // byte that they wrote, while another thread makes holes all the time, whoever owns the pages.
 //
 //   holes_stress [THREADS [SECONDS [SEED]]]

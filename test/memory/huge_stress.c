@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the test of huge blocks whose OS pages move: contents stay, what shall be zero is zero, and
+// The test of huge blocks whose OS pages move: contents stay, what shall be zero is zero, and
 // memory that was freed serves blocks elsewhere without being faulted in again.
 //
 //   huge_stress [SECONDS [SEED]]

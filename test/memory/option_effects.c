@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the scenes in which an option shows its effect: `option_effects SCENE` prints what can be
+// The scenes in which an option shows its effect: `option_effects SCENE` prints what can be
 // seen as KEY=VALUE, and options_test.py compares runs that differ in one option.
 #define _GNU_SOURCE
 #include <mimalloc-stats.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the loads whose memory is looked at from outside: each prints what it saw as KEY=VALUE, and
+// The loads whose memory is looked at from outside: each prints what it saw as KEY=VALUE, and
 // test_memory.py judges. Only malloc and free are called, so any allocator can be measured; what
 // this library adds is reached through weak references.
 //

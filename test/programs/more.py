@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """More real programs: each runs on the system's malloc and then on the library, and must do the same.
 
-Owns the list of these programs, the measuring of a run, and the table of docs/programs.md.
+The list of these programs, the measuring of a run, and the table of docs/programs.md.
 
   more.py NAME...     runs these, as ctest does: exit status 0 passed, 77 skipped, 1 failed
   more.py --table [NAME...]   runs all or these, one after the other, and prints the table

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the stress programs share: arguments, random numbers, blocks whose contents prove who
+// What the stress programs share: arguments, random numbers, blocks whose contents prove who
 // owns them, and the memory that the process has.
 //
 // Every program is called as `program [SECONDS [SEED [THREADS]]]`. It allocates by malloc and free,

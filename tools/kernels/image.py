@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns what a guest finds when it starts: an initial file system with programs of this machine at
+"""What a guest finds when it starts: an initial file system with programs of this machine at
 the paths that they have here, and what they need to run."""
 
 import ast

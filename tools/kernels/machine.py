@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns the emulated machines: how one is started, and what its console says."""
+"""The emulated machines: how one is started, and what its console says."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the error numbers that the library reports, and an errno of each thread for them.
+// The error numbers that the library reports, and an errno of each thread for them.
 #ifndef MX_NOLIBC_ERRNO_H
 #define MX_NOLIBC_ERRNO_H
 

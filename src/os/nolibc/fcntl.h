@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the constants of <fcntl.h> that the ground floor uses.
+// The constants of <fcntl.h> that the ground floor uses.
 #ifndef MX_NOLIBC_FCNTL_H
 #define MX_NOLIBC_FCNTL_H
 #define AT_FDCWD (-100)

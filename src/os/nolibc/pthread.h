@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the composition root needs of <pthread.h> where there are no pthreads.
+// What the composition root needs of <pthread.h> where there are no pthreads.
 #ifndef MX_NOLIBC_PTHREAD_H
 #define MX_NOLIBC_PTHREAD_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the library's sources need of <stdio.h> where there are no streams: the standard ones
+// What the library's sources need of <stdio.h> where there are no streams: the standard ones
 // exist as names that are equal to nothing, and there is nothing to flush.
 #ifndef MX_NOLIBC_STDIO_H
 #define MX_NOLIBC_STDIO_H

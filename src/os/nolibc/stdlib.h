@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the library's sources need of <stdlib.h> where there is no libc: paths are not resolved.
+// What the library's sources need of <stdlib.h> where there is no libc: paths are not resolved.
 #ifndef MX_NOLIBC_STDLIB_H
 #define MX_NOLIBC_STDLIB_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns what the library's sources need of <string.h> where there is no libc. Compilers emit calls
+// What the library's sources need of <string.h> where there is no libc. Compilers emit calls
 // of memcpy, memmove and memset by themselves, so every run-time has these three.
 #ifndef MX_NOLIBC_STRING_H
 #define MX_NOLIBC_STRING_H

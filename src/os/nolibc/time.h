@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the kernel's struct timespec of a 64-bit processor.
+// The kernel's struct timespec of a 64-bit processor.
 #ifndef MX_NOLIBC_TIME_H
 #define MX_NOLIBC_TIME_H
 typedef long time_t;

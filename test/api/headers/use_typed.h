@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the use of every typed macro of mimalloc.h, the same in C and in C++.
+// The use of every typed macro of mimalloc.h, the same in C and in C++.
 #ifndef MX_TEST_USE_TYPED_H
 #define MX_TEST_USE_TYPED_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the ground floor that fails on demand: see mock_os.h. It takes the place of Linux's and
+// The ground floor that fails on demand: see mock_os.h. It takes the place of Linux's and
 // the libc's, whose functions it includes under other names and calls.
 #define mx_os_map real_map
 #define mx_os_map_large real_map_large

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the controls of the ground floor that fails on demand: Linux, with a count of the calls that
+// The controls of the ground floor that fails on demand: Linux, with a count of the calls that
 // can fail, a clock that stands until it is moved, and random numbers from a seed.
 //
 // The environment variable MOCK_FAIL makes calls fail from the very start of the process: "5" the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the kernel's constants of memory mappings, the same on x86-64 and arm64.
+// The kernel's constants of memory mappings, the same on x86-64 and arm64.
 #ifndef MX_NOLIBC_SYS_MMAN_H
 #define MX_NOLIBC_SYS_MMAN_H
 #define PROT_NONE 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the constants of <sys/prctl.h> that the library uses.
+// The constants of <sys/prctl.h> that the library uses.
 #ifndef MX_NOLIBC_SYS_PRCTL_H
 #define MX_NOLIBC_SYS_PRCTL_H
 #define PR_SET_NAME 15

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the numbers of the system calls that the library makes.
+// The numbers of the system calls that the library makes.
 #ifndef MX_NOLIBC_SYS_SYSCALL_H
 #define MX_NOLIBC_SYS_SYSCALL_H
 #if defined(__x86_64__)
