@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
-from kernels import image, machine, packages, rows  # noqa: E402
+from kernels import image, machine, outcome, packages, rows  # noqa: E402
 
 
 class Sources(unittest.TestCase):
@@ -38,6 +38,19 @@ class Sources(unittest.TestCase):
     def test_none(self):
         with self.assertRaises(packages.Unavailable):
             self.mirror("sources.list", "deb http://archive/ubuntu noble main\n")
+
+    def test_silent_mirror(self):
+        """What does not answer is not there."""
+        with tempfile.TemporaryDirectory() as folder:
+            suite = packages.Suite(folder, "sid", "amd64", pathlib.Path(folder) / "log", patience=0.2)
+            (suite.folder / "apt").mkdir(parents=True)
+            silent = pathlib.Path(folder) / "silent"
+            silent.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+            silent.chmod(0o755)
+            with self.assertRaisesRegex(packages.Unavailable, "timed out"):
+                suite.apt(silent, "update")
+            with self.assertRaises(packages.Unavailable):
+                suite.apt("/no/such/program", "x")
 
     def test_parts(self):
         text = ("linux-image-x\n  Depends: linux-image-6.1.0-50-x\n  Depends: kmod\n"
@@ -117,6 +130,28 @@ class Consoles(unittest.TestCase):
         self.assertFalse(run.done)
         self.assertEqual(len(run.troubles), 1)
         self.assertFalse(self.told("[ 1.0] Oops: int3\n")[0].begun)
+
+
+class Verdicts(unittest.TestCase):
+    def outcome(self, results, wanted=2, has_begun=True, is_late=False):
+        one = outcome.Outcome()
+        one.results, one.wanted, one.has_begun, one.is_late = results, wanted, has_begun, is_late
+        return one
+
+    def test_whole(self):
+        self.assertEqual(self.outcome({"a": "0", "b": "77"}).verdict(), "passed")
+        self.assertEqual(self.outcome({"a": "0"}, is_late=True).verdict(), "failed")
+        self.assertEqual(self.outcome({"a": "0", "b": "139"}).verdict(), "failed")
+        self.assertEqual(self.outcome({}, 0).verdict(), "failed")
+
+    def test_quick(self):
+        """Only a guest that came up, with nothing failed and no time left, is too slow."""
+        self.assertEqual(self.outcome({"a": "0"}).verdict(["a"]), "passed")
+        self.assertEqual(self.outcome({"a": "0"}, is_late=True).verdict(["a", "b"]), "too slow")
+        self.assertEqual(self.outcome({"a": "0"}).verdict(["a", "b"]), "failed")
+        self.assertEqual(self.outcome({"a": "timeout"}, is_late=True).verdict(["a", "b"]), "failed")
+        self.assertEqual(self.outcome({}, has_begun=False, is_late=True).verdict(["a"]), "failed")
+        self.assertEqual(self.outcome({"b": "1", "a": "0"}).verdict(["a"]), "failed")
 
 
 class Rows(unittest.TestCase):

@@ -26,7 +26,7 @@ typedef struct block_s {
 } block_t;
 
 static _Atomic(unsigned char*) shared[SHARED];
-static atomic_int stop;
+static atomic_int stop, stop_making;
 static atomic_size_t holes_bytes;
 static unsigned seed = 1;
 
@@ -113,7 +113,7 @@ static void* work(void* arg) {
 
 static void* make_holes(void* arg) {
   (void)arg;
-  while (!atomic_load(&stop)) atomic_fetch_add(&holes_bytes, mi_purge_holes());
+  while (!atomic_load(&stop_making)) atomic_fetch_add(&holes_bytes, mi_purge_holes());
   return NULL;
 }
 
@@ -125,8 +125,8 @@ int main(int argc, char** argv) {
   pthread_t ids[64], maker;
   pthread_create(&maker, NULL, &make_holes, NULL);
   const time_t end = time(NULL) + seconds;
-  // Generations of threads, so that pages outlive their owners. A busy machine may let the maker of
-  // holes wait for longer than that.
+  // Generations of threads, so that pages outlive their owners. The maker of holes goes on between
+  // them: on a slow machine threads only fill pages until they are to stop, and thin them out then.
   while (time(NULL) < end || (atomic_load(&holes_bytes) == 0 && time(NULL) < end + 30)) {
     for (size_t i = 0; i < threads; i++) {
       pthread_create(&ids[i], NULL, &work, (void*)(uintptr_t)(i + seed));
@@ -134,12 +134,10 @@ int main(int argc, char** argv) {
     usleep(300000);
     atomic_store(&stop, 1);
     for (size_t i = 0; i < threads; i++) pthread_join(ids[i], NULL);
-    pthread_join(maker, NULL);
     atomic_store(&stop, 0);
     seed++;
-    pthread_create(&maker, NULL, &make_holes, NULL);
   }
-  atomic_store(&stop, 1);
+  atomic_store(&stop_making, 1);
   pthread_join(maker, NULL);
   for (size_t i = 0; i < SHARED; i++) drop(atomic_exchange(&shared[i], NULL));
   mi_collect(true);

@@ -3,7 +3,8 @@
 """What the library keeps and gives back, seen from outside: by the system's numbers.
 
   memory_test.py PATTERNS [NAME...]     PATTERNS is the program of patterns.c; the library's path is
-                                        in MI_LIB. Without a name all tests run.
+                                        in MI_LIB. Without a name all tests run, with names that
+                                        begin with "-" all others.
 
 Each test runs PATTERNS on the preloaded library and compares what it printed with a bound; those
 that say so run it on the system's malloc as well. Exit status 0, 1 (a bound is exceeded), 77
@@ -215,7 +216,9 @@ def main():
     PATTERNS = os.path.abspath(sys.argv[1])
     tests = {k[5:]: v for k, v in globals().items() if k.startswith("test_")}
     failed = []
-    for name in sys.argv[2:] or tests:
+    left_out = {name[1:] for name in sys.argv[2:] if name.startswith("-")}
+    names = [name for name in sys.argv[2:] if not name.startswith("-")]
+    for name in names or [name for name in tests if name not in left_out]:
         print(name)
         try:
             tests[name]()

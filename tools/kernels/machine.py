@@ -63,7 +63,7 @@ def command(architecture, kernel, archive, machine):
                   *system.get("parameters", []), *machine.get("parameters", [])]
     return [system["program"], "-accel", "tcg,thread=multi", "-machine",
             machine.get("machine", system["machine"]), "-cpu", machine.get("cpu", system["cpu"]),
-            "-smp", str(machine.get("processors", 2)), "-m", str(machine.get("memory", 3000)),
+            "-smp", str(machine.get("processors", 2)), "-m", str(machine.get("memory", 4000)),
             "-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(kernel), "-initrd", str(archive), "-append", " ".join(parameters),
             *machine.get("devices", [])]

@@ -48,9 +48,10 @@ def mirror():
 class Suite:
     """One suite for one architecture."""
 
-    def __init__(self, folder, suite, architecture, log):
+    def __init__(self, folder, suite, architecture, log, patience=900):
         self.folder = pathlib.Path(folder) / f"{suite}-{architecture}"
         self.suite, self.architecture, self.log = suite, architecture, log
+        self.patience = patience  # seconds that one run of apt may take
 
     def apt(self, program, *arguments, folder=None):
         root = self.folder / "apt"
@@ -59,7 +60,8 @@ class Suite:
             "Dir::Etc::Preferences": "/dev/null", "Dir::Etc::PreferencesParts": "/dev/null",
             "Dir::State": root, "Dir::State::status": root / "status", "Dir::Cache": root / "cache",
             "APT::Architecture": self.architecture, "APT::Architectures": self.architecture,
-            "Acquire::Languages": "none", "Acquire::Retries": "3", "Debug::NoLocking": "true",
+            "Acquire::Languages": "none", "Acquire::Retries": "3",
+            "Acquire::http::Timeout": "20", "Acquire::https::Timeout": "20", "Debug::NoLocking": "true",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
             "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled": "false",
         }
@@ -67,8 +69,12 @@ class Suite:
             options["APT::Sandbox::User"] = "root"
         flags = [f"-o{name}={value}" for name, value in options.items()]
         with open(self.log, "a", encoding="utf-8") as log:
-            done = subprocess.run([program, *flags, *arguments], stdout=subprocess.PIPE, stderr=log,
-                                  text=True, cwd=folder or root, check=False, timeout=900)
+            try:
+                done = subprocess.run([program, *flags, *arguments], stdout=subprocess.PIPE, stderr=log,
+                                      text=True, cwd=folder or root, check=False,
+                                      timeout=self.patience)
+            except (OSError, subprocess.TimeoutExpired) as reason:
+                raise Unavailable(f"{program} {arguments[0]} for {self.suite}: {reason}") from reason
             log.write(done.stdout)
         if done.returncode != 0:
             raise Unavailable(f"{program} {arguments[0]} for {self.suite} failed: see {self.log}")
