@@ -134,6 +134,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   arena->is_pinned = config->is_pinned;
   mx_store_relaxed(&arena->usable, slices);
   mx_store_relaxed(&arena->free_slices, slices);
+  mx_store_relaxed(&arena->lacks, SIZE_MAX);
   if (MX_RANDOM_ADDRESS) {
     mx_store_relaxed(&arena->low_hint, (size_t)(mx_random64() % mx_min(slices, RANDOM_START)));
   }
@@ -152,10 +153,19 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   return arena;
 }
 
+static size_t count_on_demand(const mx_arenas_t* arenas) {
+  size_t count = 0;
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, i);
+    count += (arena != NULL && arena->is_on_demand);
+  }
+  return count;
+}
+
 static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
   const long wanted = mx_option(arena_reserve);
   const size_t doublings =
-      mx_min(mx_load_relaxed(&arenas->count) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
+      mx_min(count_on_demand(arenas) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
   const size_t most = MX_MAX_ALLOC / MX_KIB >> ARENA_DOUBLINGS_MAX;
   const size_t size = (wanted <= 0 ? 0 : mx_min((size_t)wanted, most) * MX_KIB) << doublings;
   return mx_align_up(mx_max(mx_max(size, MX_ARENA_MIN_SIZE), least), MX_SLICE_SIZE);

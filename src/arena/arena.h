@@ -58,6 +58,8 @@ typedef struct mx_arena_s {
   bool is_pinned;          // never purged (large OS pages, or the user said so)
   mx_atomic(size_t) usable;  // slices behind these are not handed out any more
   mx_atomic(size_t) free_slices;
+  mx_atomic(size_t) lacks;     // no run of so many slices is free; SIZE_MAX: not known
+  mx_atomic(intptr_t) purgeable_count;  // slices waiting to be purged
   mx_atomic(size_t) low_hint;  // no free slice lies below (a hint)
 } mx_arena_t;
 
@@ -69,7 +71,7 @@ typedef struct mx_arenas_s {
   mx_lock_t lock;                  // for adding one
   mx_atomic(size_t) count;         // items below are set and stay
   mx_atomic(uint64_t) purge_at;    // clock in ms of the next purge, 0: nothing waits
-  mx_atomic(intptr_t) purgeable;   // slices waiting to be purged
+  mx_atomic(intptr_t) purgeable;   // slices waiting to be purged, of all arenas
   mx_atomic(intptr_t) in_use;      // slices in use
   mx_atomic(intptr_t) gone;        // slices purged lately and not asked for again (see purge.c)
   mx_atomic(intptr_t) keep;        // slices that may wait for ever: purging them did not pay
@@ -182,6 +184,8 @@ size_t mx_arena_bits_per_slice(void);
 intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas);
 // Purges what waited long enough, everything that waits when forced.
 void mx_arenas_purge(mx_arenas_t* arenas, bool force);
+// Unmaps free slices that are mapped, which count against limits of the process. False: none were.
+bool mx_arenas_unmap_free(mx_arenas_t* arenas);
 // As purge, but costs one load when nothing waits, and a clock read when something does.
 void mx_arenas_purge_tick(mx_arenas_t* arenas);
 // For slices.c: a freed run waits to be purged from now on, before it is anybody's again; and what
@@ -200,6 +204,23 @@ MX_END_DECLS
 mx_inline void mx_arenas_wake_background(void) {
   mx_wake_background_fn* const fn = mx_load_relaxed(&mx_arenas_background);
   if (fn != NULL) fn();
+}
+
+// A run that was claimed is anybody's again. All that becomes free goes this way. What is free is
+// set before `lacks` is read; a search that found nothing sets `lacks` before it looks once more.
+// So one of them sees the other's.
+mx_inline void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count) {
+  mx_bits_set(arena->free, index, count);
+  mx_fence_seq_cst();
+  if (mx_load_relaxed(&arena->lacks) != SIZE_MAX) mx_store_relaxed(&arena->lacks, SIZE_MAX);
+  size_t low = mx_load_relaxed(&arena->low_hint);
+  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
+}
+
+// Slices of an arena began to wait for being purged, or (negative) ceased to.
+mx_inline void mx_arena_count_purgeable(mx_arenas_t* arenas, mx_arena_t* arena, intptr_t count) {
+  mx_add_relaxed(&arena->purgeable_count, count);
+  mx_add_relaxed(&arenas->purgeable, count);
 }
 
 mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {

@@ -60,12 +60,6 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
   return count > 0 && mx_bits_try_claim(arena->free, index, count) ? count : 0;
 }
 
-static void put_back(mx_arena_t* arena, size_t index, size_t count) {
-  if (count > 0) mx_bits_set(arena->free, index, count);
-  size_t low = mx_load_relaxed(&arena->low_hint);
-  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
-}
-
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.
 static void end_at(mx_arena_t* arena, size_t index) {
   size_t usable = mx_load_relaxed(&arena->usable);
@@ -80,7 +74,7 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
     if (result == MX_COMMIT_TAKEN) end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);
   }
-  if (more > 0) put_back(arena, index + count, more);
+  if (more > 0) mx_arena_put_back(arena, index + count, more);
   return result;
 }
 

@@ -69,12 +69,12 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
     mx_bits_clear(from->committed, chunk, MOVE_SLICES);
     mx_bits_clear(from->dirty, chunk, MOVE_SLICES);
     mx_arena_untouch(from, start, MOVE_SLICES * MX_SLICE_SIZE);
-    mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
+    mx_arena_count_purgeable(arenas, from, -(intptr_t)waited);
   } else {
     mx_bits_set(from->purgeable, chunk, MOVE_SLICES);
-    mx_add_relaxed(&arenas->purgeable, (intptr_t)(MOVE_SLICES - waited));
+    mx_arena_count_purgeable(arenas, from, (intptr_t)(MOVE_SLICES - waited));
   }
-  mx_bits_set(from->free, chunk, MOVE_SLICES);
+  mx_arena_put_back(from, chunk, MOVE_SLICES);
   if (is_torn) mx_bits_clear(to->committed, index, MOVE_SLICES);
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }

@@ -54,7 +54,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
   mx_bits_set(arena->purgeable, index, count);
-  mx_add_relaxed(&arenas->purgeable, (intptr_t)count);
+  mx_arena_count_purgeable(arenas, arena, (intptr_t)count);
 }
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
@@ -91,7 +91,7 @@ typedef struct order_s {
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (!mx_bits_try_claim(arena->free, index, count)) return;  // in use again
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
-  mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
+  mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   void* start = arena->start + index * MX_SLICE_SIZE;
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
@@ -111,7 +111,7 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     mx_arena_untouch(arena, start, size);
     mx_add_relaxed(&arenas->gone, (intptr_t)count);
   }
-  mx_bits_set(arena->free, index, count);
+  mx_arena_put_back(arena, index, count);
 }
 
 // The highest purgeable slice below `below`; SIZE_MAX when there is none.
@@ -157,24 +157,56 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
   mx_counter_add(&mx_process_counters.arena_purges, 1);
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
-    if (arena != NULL) purge_arena(arenas, arena, order);
+    if (arena == NULL || mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
+    purge_arena(arenas, arena, order);
   }
   mx_store_release(&arenas->purging, 0);
   mx_call_leave();
 }
 
-// What is committed and holds nothing counts against a limit of the process, too.
-static void unmap_clean(mx_arenas_t* arenas, mx_arena_t* arena) {
-  if (arena->is_reserved || arena->is_pinned) return;
+// What is unmapped is not committed before, for a fork in between.
+static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  if (!mx_bits_try_claim(arena->free, index, count)) return false;
+  uint8_t* const start = mx_arena_slice(arena, index);
+  if (MX_GUARD_PAGES) mx_arena_guard(arena, index, count, false);
+  mx_bits_clear(arena->committed, index, count);
+  const bool done = mx_vmem_unmap(start, count * MX_SLICE_SIZE, 0);
+  if (done) {
+    const size_t waited = mx_bits_clear(arena->purgeable, index, count);
+    mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
+    mx_bits_clear(arena->dirty, index, count);
+    mx_arena_untouch(arena, start, count * MX_SLICE_SIZE);
+  } else {
+    mx_bits_set(arena->committed, index, count);
+  }
+  mx_arena_put_back(arena, index, count);
+  return done;
+}
+
+static bool unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
+  bool done = false;
+  if (arena->is_reserved || arena->is_pinned) return false;
   for (size_t i = 0, count; i < arena->slices; i += count) {
     i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) return;
+    if (i == SIZE_MAX) break;
     for (count = 1; i + count < arena->slices; count++) {
       const size_t next = i + count;
       if (!mx_bits_test(arena->free, next) || !mx_bits_test(arena->committed, next)) break;
     }
-    purge_run(arenas, arena, i, count);
+    if (unmap_run(arenas, arena, i, count)) done = true;
   }
+  return done;
+}
+
+bool mx_arenas_unmap_free(mx_arenas_t* arenas) {
+  bool done = false;
+  mx_call_enter();
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    mx_arena_t* const arena = mx_arena_at(arenas, i);
+    if (arena != NULL && unmap_free(arenas, arena)) done = true;
+  }
+  mx_call_leave();
+  return done;
 }
 
 static size_t least_run(void) {
@@ -240,15 +272,10 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
     order.least_run = least_run();
   }
   purge(arenas, &order);
-  if (force && !mx_os_overcommits()) {
-    for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
-      mx_arena_t* const arena = mx_arena_at(arenas, i);
-      if (arena != NULL) unmap_clean(arenas, arena);
-    }
-  }
-  // What was freed meanwhile, is too young or was passed over is scheduled anew.
+  if (force && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
+  // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    schedule_purge(arenas, next_look(arenas, now, delay));
+    appoint(arenas, next_look(arenas, now, delay));
   }
 }
 

@@ -20,7 +20,7 @@ static void give_up(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
     if (!mx_bits_test(arena->dirty, i) || arena->is_pinned) continue;
     mx_arena_schedule_purge(arenas, arena, i, 1);
   }
-  mx_bits_set(arena->free, index, count);
+  mx_arena_put_back(arena, index, count);
 }
 
 // What a run that was just claimed must become before it is handed out.
@@ -29,7 +29,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
-  if (waited > 0) mx_add_relaxed(&arenas->purgeable, -(intptr_t)waited);
+  if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   const mx_commit_t result = mx_arena_commit(arenas, arena, index, count, is_zero);
   if (result != MX_COMMIT_DONE) {
     give_up(arenas, arena, index, count);
@@ -80,6 +80,23 @@ static size_t home_of(const mx_arena_t* arena, size_t room) {
   return room == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
 }
 
+// Whether only the length of a run counts.
+static bool is_plain_run(const mx_slices_request_t* r) {
+  return r->room == r->count && r->align == 1;
+}
+
+// Nothing was found: the next searches for as much pass this arena over. True: something became
+// free meanwhile.
+static bool note_lack(mx_arena_t* arena, const mx_slices_request_t* r) {
+  if (!is_plain_run(r) || mx_load_relaxed(&arena->lacks) <= r->count) return false;
+  mx_store_relaxed(&arena->lacks, r->count);
+  mx_fence_seq_cst();
+  const size_t bits = mx_load_relaxed(&arena->usable);
+  if (mx_bits_find_run(arena->free, NULL, bits, r->count, 0, 1, 0) == SIZE_MAX) return false;
+  mx_store_relaxed(&arena->lacks, SIZE_MAX);
+  return true;
+}
+
 static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
   const bool grows = (r->room > r->count);
   const size_t align = (grows ? r->room : r->align);
@@ -124,7 +141,7 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
   for (;;) {
     const size_t i = (dirty ? find_dirty(arena, r, from) : find_fresh(arena, r, from));
     if (i == SIZE_MAX) {
-      if (from == 0) return CLAIM_NONE;
+      if (from == 0 && (dirty || !note_lack(arena, r))) return CLAIM_NONE;
       from = 0;  // the hint may have been too high
       if (r->room == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
       continue;
@@ -157,12 +174,43 @@ static claim_t claim_committed(mx_arenas_t* arenas, mx_arena_t* arena,
   }
 }
 
+// A free run whose part that is not committed lies right behind committed slices, at or after `from`.
+static size_t find_joined(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  const size_t bits = mx_load_relaxed(&arena->usable);
+  for (size_t end = mx_max(from, 1); end < bits; end++) {
+    const bool is_end = !mx_bits_test(arena->committed, end);
+    if (!is_end || !mx_bits_test(arena->committed, end - 1)) continue;
+    size_t first = end;
+    while (first > 0 && end - first < r->count && mx_bits_test(arena->free, first - 1) &&
+           mx_bits_test(arena->committed, first - 1)) {
+      first--;
+    }
+    first = mx_align_up(first + offset, r->align) - offset;
+    if (first > end || first + r->count > bits) continue;
+    if (mx_bits_count(arena->free, first, r->count) == r->count) return first;
+  }
+  return SIZE_MAX;
+}
+
+// The system counts mappings, too: one that is made behind another becomes a part of it.
+static claim_t claim_joined(mx_arenas_t* arenas, mx_arena_t* arena,
+                            const mx_slices_request_t* r, mx_slices_t* out) {
+  for (size_t i = 0; (i = find_joined(arena, r, i)) != SIZE_MAX; i += r->count) {
+    if (!mx_bits_try_claim(arena->free, i, r->count)) continue;
+    const mx_commit_t result = hand_out(arenas, arena, i, r->count, out);
+    if (result != MX_COMMIT_TAKEN) return result == MX_COMMIT_DONE ? CLAIM_DONE : CLAIM_REFUSED;
+  }
+  return CLAIM_NONE;
+}
+
 // How much the node of a request says: it must be the arena's; that of an arena of any node will do
 // as well; nothing.
 typedef enum node_match_e { NODE_EXACT, NODE_OR_ANY, NODE_IGNORED } node_match_t;
 
 static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_match_t match) {
   if (arena == NULL || mx_load_relaxed(&arena->free_slices) < r->count) return false;
+  if (mx_load_relaxed(&arena->lacks) <= r->count) return false;
   if (r->arena != NULL ? arena != r->arena : arena->is_exclusive) return false;
   const bool is_given = (r->arena == NULL && !arena->is_on_demand);
   if (is_given && mx_option(disallow_arena_alloc) != 0) return false;
@@ -170,12 +218,14 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
-// What a search may take: dirty slices only, fresh ones, too, or those that are committed.
-typedef enum pick_e { PICK_DIRTY, PICK_ANY, PICK_COMMITTED } pick_t;
+// What a search may take: dirty slices only, fresh ones, too, those that are committed, or those
+// behind them.
+typedef enum pick_e { PICK_DIRTY, PICK_ANY, PICK_COMMITTED, PICK_JOINED } pick_t;
 
 static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                           pick_t pick, mx_slices_t* out) {
   if (pick == PICK_COMMITTED) return claim_committed(arenas, arena, r, out);
+  if (pick == PICK_JOINED) return claim_joined(arenas, arena, r, out);
   if (r->is_growing && r->align == 1) {
     const claim_t result = claim_place(arenas, arena, r, out);
     if (result != CLAIM_NONE) return result;
@@ -189,6 +239,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
     if (!suits(arena, r, match)) continue;
+    if (pick == PICK_DIRTY && mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
     // What a function of the program's refuses says nothing of the next arena.
     const bool is_final = (result == CLAIM_REFUSED && arena->commit_fn == NULL);
@@ -214,7 +265,8 @@ static mx_noinline claim_t claim(mx_arenas_t* arenas, const mx_slices_request_t*
     result = claim_any(arenas, r, PICK_ANY, NODE_IGNORED, out);
   }
   if (result != CLAIM_REFUSED) return result;
-  const claim_t other = claim_any(arenas, r, PICK_COMMITTED, NODE_IGNORED, out);
+  claim_t other = claim_any(arenas, r, PICK_COMMITTED, NODE_IGNORED, out);
+  if (other == CLAIM_NONE) other = claim_any(arenas, r, PICK_JOINED, NODE_IGNORED, out);
   return other == CLAIM_NONE ? CLAIM_REFUSED : other;
 }
 
@@ -274,6 +326,7 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
     const claim_t result = claim(arenas, r, out);
     if (result == CLAIM_DONE) return true;
     // Another arena would not have more memory, only more addresses.
+    if (result == CLAIM_REFUSED && mx_arenas_unmap_free(arenas)) continue;
     if (result == CLAIM_REFUSED || r->arena != NULL || mx_option(disallow_os_alloc) != 0) {
       return claim_patiently(arenas, r, out);
     }
@@ -310,10 +363,8 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
   mark_dirty(arenas, arena, index, count);
-  mx_bits_set(arena->free, index, count);
+  mx_arena_put_back(arena, index, count);
   mx_add_relaxed(&arena->free_slices, count);
-  size_t low = mx_load_relaxed(&arena->low_hint);
-  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
 }
 

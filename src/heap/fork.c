@@ -198,8 +198,11 @@ static void repair_arenas(mx_arenas_t* arenas) {
     repair_arena(arenas, arena);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
+    mx_store_relaxed(&arena->lacks, SIZE_MAX);
     in_use += (intptr_t)(arena->slices - left);
-    purgeable += (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
+    const intptr_t waits = (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
+    mx_store_relaxed(&arena->purgeable_count, waits);
+    purgeable += waits;
   }
   mx_store_relaxed(&arenas->purgeable, purgeable);
   mx_store_relaxed(&arenas->in_use, in_use);

@@ -208,6 +208,8 @@ static void* body(void* arg) {
     if (!has_threads) reap();
   }
   may_go_on = 0;
+  // The signal may have come when the time was just over.
+  if (in_child) live_in_child(&r);
   for (size_t i = 0; i < OWN; i++) block_free(own[i]);
   return NULL;
 }
