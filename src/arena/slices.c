@@ -193,13 +193,17 @@ static size_t find_joined(const mx_arena_t* arena, const mx_slices_request_t* r,
   return SIZE_MAX;
 }
 
+#define JOIN_TRIES 8
+
 // The system counts mappings, too: one that is made behind another becomes a part of it.
 static claim_t claim_joined(mx_arenas_t* arenas, mx_arena_t* arena,
                             const mx_slices_request_t* r, mx_slices_t* out) {
-  for (size_t i = 0; (i = find_joined(arena, r, i)) != SIZE_MAX; i += r->count) {
+  size_t i = 0;
+  for (unsigned tries = 0; tries < JOIN_TRIES; tries++, i += r->count) {
+    i = find_joined(arena, r, i);
+    if (i == SIZE_MAX) return CLAIM_NONE;
     if (!mx_bits_try_claim(arena->free, i, r->count)) continue;
-    const mx_commit_t result = hand_out(arenas, arena, i, r->count, out);
-    if (result != MX_COMMIT_TAKEN) return result == MX_COMMIT_DONE ? CLAIM_DONE : CLAIM_REFUSED;
+    if (hand_out(arenas, arena, i, r->count, out) == MX_COMMIT_DONE) return CLAIM_DONE;
   }
   return CLAIM_NONE;
 }

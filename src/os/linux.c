@@ -237,8 +237,21 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   return true;
 }
 
+// Whether memory may get large OS pages unasked; so it is assumed where that is not known.
+static bool gives_large(void) {
+  static mx_atomic(int) answer;  // 0: not known, 1: yes, 2: no
+  if (mx_load_relaxed(&answer) == 0) {
+    char text[32];
+    const long n =
+        mx_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+    mx_store_relaxed(&answer, n > 0 && text[0] != '[' ? 2 : 1);  // [always] comes first
+  }
+  return mx_load_relaxed(&answer) == 1;
+}
+
+// Mappings that were advised differently are not joined, and count one by one.
 void mx_os_advise_large(void* p, size_t size, bool want) {
-  advise(p, size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (want || gives_large()) advise(p, size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void mx_os_advise_numa(void* p, size_t size, int node) {
