@@ -273,9 +273,9 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   }
   purge(arenas, &order);
   if (force && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
-  // What was freed meanwhile, is too young or was passed over gets an appointment of its own.
+  // What was freed meanwhile, is too young or was passed over is scheduled anew.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    appoint(arenas, next_look(arenas, now, delay));
+    schedule_purge(arenas, next_look(arenas, now, delay));
   }
 }
 
