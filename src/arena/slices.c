@@ -174,7 +174,7 @@ static claim_t claim_committed(mx_arenas_t* arenas, mx_arena_t* arena,
   }
 }
 
-// A free run whose part that is not committed lies right behind committed slices, at or after `from`.
+// A free run of which all that is not committed lies right behind committed slices.
 static size_t find_joined(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   const size_t bits = mx_load_relaxed(&arena->usable);
