@@ -34,7 +34,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment bench bench-quick platforms kernels fresh compilers install clean
+.PHONY: build help run test-needs test environment bench bench-quick platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -53,6 +53,7 @@ help:
 	@echo "                  make kernels ROWS='bookworm sid' these only"
 	@echo "make fresh        the commands above on new minimal systems: Debian 11, 12, 13"
 	@echo "make compilers    gcc 9 to 16 and clang 13 to 23 with many options, each on such a system"
+	@echo "make docs         makes pages of the documents and the interface: out/doc/html/index.html"
 	@echo "make install      installs under PREFIX ($(PREFIX))"
 	@echo "make clean        removes what was built"
 
@@ -120,6 +121,12 @@ fresh:
 compilers:
 	@cmake/need.sh "Making systems with other compilers" $(SYSTEM_NEEDS)
 	$(PYTHON) tools/compilers.py $(COMPILERS)
+
+docs:
+	@cmake/need.sh "Making the pages" doxygen:doxygen
+	@mkdir -p out/doc
+	@doxygen docs/Doxyfile 2>out/doc/warnings.log; cat out/doc/warnings.log; test ! -s out/doc/warnings.log
+	@echo "out/doc/html/index.html"
 
 install:
 	@cmake/need.sh "Building" $(BUILD_NEEDS)

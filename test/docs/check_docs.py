@@ -56,7 +56,8 @@ def run(*command, cwd=None, text_in=None, env=None, complaints=False):
 # ---- what the documents hold --------------------------------------------------------------------
 
 def documents():
-    return sorted([SOURCE / "README.md", SOURCE / "SECURITY.md", *(SOURCE / "docs").glob("*.md"),
+    return sorted([SOURCE / "README.md", SOURCE / "SECURITY.md", SOURCE / "CONTRIBUTING.md",
+                   *(SOURCE / "docs").glob("*.md"),
                    *manual()])
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Time and peak memory of real programs on several allocators, side by side.
 
-Owns: the comparison of whole programs for the README. Each program is run once for every
+The comparison of whole programs for docs/programs.md. Each program is run once for every
 allocator with the linker's notes on, to prove that this allocator served it (also the system's,
 since a server may be linked with another one: it is preloaded like the rest), then measured
 `--runs` times without. Rounds are interleaved and the order of the allocators turns by one with
