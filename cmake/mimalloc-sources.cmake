@@ -12,6 +12,7 @@ set(mi_source_names
   os/lock.c
   os/missing.c
   os/posix.c
+  os/residence.c
   os/robust.c
   os/thread.c
   os/unix_fault.c
@@ -69,6 +70,11 @@ set(mi_source_names
   service/limits.c
   service/log.c
   service/option_names.c
+  service/report_advice.c
+  service/report_fields.c
+  service/report_formats.c
+  service/report_take.c
+  service/report_text.c
   service/scavenger.c
   service/stack.c
   service/stats.c
@@ -87,6 +93,7 @@ set(mi_source_names
   api/api_hooks.c
   api/api_option.c
   api/api_posix.c
+  api/api_report.c
   api/api_runtime.c
   api/api_stats.c
   api/api_subproc.c

@@ -1121,6 +1121,7 @@ typedef enum mi_option_e {
   mi_option_leak_report,                    ///< list live blocks when the process ends (0)
   mi_option_purge_holes,                    ///< also give back free OS pages inside used pages (1)
   mi_option_ignore_deepbind,                ///< libraries are opened without RTLD_DEEPBIND (0)
+  mi_option_show_report,                    ///< print mi_report() when the process ends (0)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name
@@ -1279,6 +1280,23 @@ mi_decl_export void mi_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id, 
 /// Prints the statistics in the text format that Prometheus reads from a server (version 0.0.4),
 /// each with a `# HELP` and a `# TYPE` line, to `out` with `arg`.
 mi_decl_export void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept;
+
+/// What mi_report() prints.
+typedef enum mi_report_format_e {
+  MI_REPORT_TEXT,    ///< tables for people
+  MI_REPORT_JSON,    ///< one JSON object
+  MI_REPORT_METRICS  ///< the OpenMetrics text format, which Prometheus reads as well
+} mi_report_format_t;
+
+/// Prints where the resident memory of the process is: each byte of it in one row, from live blocks
+/// to the stacks of threads, and what would make it less. The rows add up to the resident size that
+/// the system tells. Other threads may go on meanwhile. Allocates nothing.
+/// @param format  text, JSON or metrics
+/// @param out     gets the lines; NULL: where messages go
+/// @param arg     goes to `out`
+/// @returns false, with nothing printed, for a format that there is not
+mi_decl_export bool mi_report(mi_report_format_t format, mi_output_fun* out, void* arg)
+  mi_attr_noexcept;
 
 /// The statistics of the sub-process as JSON.
 /// @param buf_size  the size of `buf` in bytes

@@ -21,36 +21,22 @@
 #include "harden.h"
 
 #define EFAULT_ EFAULT
-#define FRAMES_MAX 16
-#define LIVE_MAX 4096   // guarded blocks at a time: each costs three mappings
-#define FREED_MAX 256   // freed ones that stay inaccessible
+#define FRAMES_MAX MX_GUARDED_FRAMES
+#define LIVE_MAX MX_GUARDED_LIVE_MAX
+#define FREED_MAX MX_GUARDED_FREED_MAX
 
 // The memory of freed blocks of one OS page stays, 1 MiB of it at most: what a sample costs is
 // mostly the system's work, and that would be twice as much.
 #define WARM_MAX mx_facts.os_page
 
-typedef struct guarded_s {
-  mx_atomic(uint8_t*) mapping;  // NULL: the record is free
-  size_t mapping_size;
-  uint8_t* data;
-  size_t data_size;
-  uint8_t* block;
-  size_t size;
-  mx_page_t* page;
-  size_t used_size;             // what may have contents; the rest of the data is zero
-  mx_atomic(int) is_freed;
-  void* alloc_stack[FRAMES_MAX];
-  void* free_stack[FRAMES_MAX];
-} guarded_t;
+#define RECORDS_MAX MX_GUARDED_RECORDS
 
+mx_guarded_t* mx_guarded_records;
 static mx_lock_t lock;
-static guarded_t* records;  // LIVE_MAX + FREED_MAX of them
-static guarded_t* freed[FREED_MAX];
+static mx_guarded_t* freed[FREED_MAX];
 static size_t freed_next;
 static mx_atomic(int) live;
-static mx_atomic(int) is_ready;
-
-#define RECORDS_MAX (LIVE_MAX + FREED_MAX)
+mx_atomic(int) mx_guarded_ready;
 
 // ---- reports -----------------------------------------------------------------------------------
 
@@ -66,7 +52,7 @@ static void say_stack(const char* title, void* const* stack) {
   if (stack[0] == NULL) say(buf, mx_format(buf, sizeof(buf), "    (not known)\n"));
 }
 
-static void report(const guarded_t* g, const uint8_t* at) {
+static void report(const mx_guarded_t* g, const uint8_t* at) {
   char buf[256];
   const size_t past = (size_t)(at - g->block);
   size_t n;
@@ -89,7 +75,7 @@ static void report(const guarded_t* g, const uint8_t* at) {
 static bool on_fault(const void* address) {
   const uint8_t* const at = (const uint8_t*)address;
   for (size_t i = 0; i < RECORDS_MAX; i++) {
-    const guarded_t* const g = &records[i];
+    const mx_guarded_t* const g = &mx_guarded_records[i];
     const uint8_t* const start = mx_load_acquire(&g->mapping);
     if (start == NULL || (size_t)(at - start) >= g->mapping_size) continue;
     report(g, at);
@@ -106,23 +92,23 @@ static void note_stack(void** stack) {
 // ---- blocks ------------------------------------------------------------------------------------
 
 static bool make_ready(void) {
-  if (mx_load_acquire(&is_ready) != 0) return records != NULL;
-  guarded_t* const fresh = (guarded_t*)mx_meta_alloc(RECORDS_MAX * sizeof(guarded_t));
+  if (mx_load_acquire(&mx_guarded_ready) != 0) return mx_guarded_records != NULL;
+  mx_guarded_t* const fresh = (mx_guarded_t*)mx_meta_alloc(RECORDS_MAX * sizeof(mx_guarded_t));
   mx_lock_acquire(&lock);
-  const bool first = (mx_load_relaxed(&is_ready) == 0);
-  if (first && fresh != NULL) records = fresh;
-  mx_store_release(&is_ready, 1);
+  const bool first = (mx_load_relaxed(&mx_guarded_ready) == 0);
+  if (first && fresh != NULL) mx_guarded_records = fresh;
+  mx_store_release(&mx_guarded_ready, 1);
   mx_lock_release(&lock);
   if (first && fresh != NULL) mx_os_on_fault(on_fault);
-  return records != NULL;
+  return mx_guarded_records != NULL;
 }
 
-static guarded_t* claim_record(uint8_t* mapping) {
+static mx_guarded_t* claim_record(uint8_t* mapping) {
   static size_t hint;
-  guarded_t* found = NULL;
+  mx_guarded_t* found = NULL;
   mx_lock_acquire(&lock);
   for (size_t n = 0; n < RECORDS_MAX && found == NULL; n++) {
-    guarded_t* const g = &records[(hint + n) % RECORDS_MAX];
+    mx_guarded_t* const g = &mx_guarded_records[(hint + n) % RECORDS_MAX];
     if (mx_load_relaxed(&g->mapping) != NULL) continue;
     found = g;
     hint = hint + n + 1;
@@ -142,7 +128,7 @@ static uint8_t* place_of(uint8_t* data_end, size_t size) {
   return (uint8_t*)mx_align_down((uintptr_t)(data_end - size), align);
 }
 
-static bool set_up(guarded_t* g, mx_heap_t* heap, size_t size) {
+static bool set_up(mx_guarded_t* g, mx_heap_t* heap, size_t size) {
   uint8_t* const data_end = g->data + g->data_size;
   g->block = place_of(data_end, size);
   g->size = size;
@@ -167,7 +153,7 @@ static bool set_up(guarded_t* g, mx_heap_t* heap, size_t size) {
   return true;
 }
 
-static void forget(guarded_t* g) {
+static void forget(mx_guarded_t* g) {
   uint8_t* const mapping = mx_load_relaxed(&g->mapping);
   mx_pagemap_set(g->data, (g->mapping_size - MX_SLICE_SIZE) / MX_SLICE_SIZE, NULL);
   mx_vmem_unmap(mapping, g->mapping_size, 0);
@@ -191,17 +177,17 @@ static uint8_t* map(size_t total) {
 
 // The record and mapping that a freed block leaves when it is the oldest and of this size; so most
 // samples need no new mapping.
-static guarded_t* recycle(size_t total) {
+static mx_guarded_t* recycle(size_t total) {
   mx_lock_acquire(&lock);
-  guarded_t* const oldest = freed[freed_next];
+  mx_guarded_t* const oldest = freed[freed_next];
   const bool fits = (oldest != NULL && oldest->mapping_size == total);
   if (fits) freed[freed_next] = NULL;
   mx_lock_release(&lock);
   return fits ? oldest : NULL;
 }
 
-static guarded_t* make_record(size_t total) {
-  guarded_t* g = recycle(total);
+static mx_guarded_t* make_record(size_t total) {
+  mx_guarded_t* g = recycle(total);
   if (g != NULL) return g;
   uint8_t* const mapping = map(total);
   if (mapping == NULL) return NULL;
@@ -225,7 +211,7 @@ void* mx_guarded_alloc(size_t size) {
   const size_t data = mx_align_up(mx_max(size, 1), mx_facts.os_page);
   const size_t total =
       MX_SLICE_SIZE + mx_align_up(data + mx_facts.os_page, MX_SLICE_SIZE);
-  guarded_t* const g = make_record(total);
+  mx_guarded_t* const g = make_record(total);
   void* result = NULL;
   if (g != NULL) {
     g->data_size = data;
@@ -242,9 +228,9 @@ void* mx_guarded_alloc(size_t size) {
 }
 
 mx_page_t* mx_guarded_next(size_t* index) {
-  const bool has_any = (mx_load_acquire(&is_ready) != 0 && records != NULL);
+  const bool has_any = (mx_load_acquire(&mx_guarded_ready) != 0 && mx_guarded_records != NULL);
   while (has_any && *index < RECORDS_MAX) {
-    const guarded_t* const g = &records[(*index)++];
+    const mx_guarded_t* const g = &mx_guarded_records[(*index)++];
     if (mx_load_acquire(&g->mapping) == NULL || g->page == NULL) continue;
     if (mx_load_acquire(&g->page->owner) == MX_OWNER_HUGE) return g->page;
   }
@@ -263,7 +249,7 @@ static const uint8_t* skip_fill(const uint8_t* p, const uint8_t* end) {
 }
 
 // What lies around the block in its OS pages must still be the fill.
-static void check_surroundings(const guarded_t* g) {
+static void check_surroundings(const mx_guarded_t* g) {
   const uint8_t* const before = skip_fill(g->data, g->block);
   if (before < g->block) {
     mx_error(EFAULT_, "buffer underflow of heap block %p of size %zu: write %zu bytes before it\n",
@@ -277,13 +263,13 @@ static void check_surroundings(const guarded_t* g) {
   }
 }
 
-static void make_inaccessible(guarded_t* g) {
+static void make_inaccessible(mx_guarded_t* g) {
   if (g->data_size > WARM_MAX && mx_os_decommit(g->data, g->data_size)) g->used_size = 0;
   else mx_os_protect(g->data, g->data_size, false);
 }
 
 void mx_guarded_free(mx_page_t* page) {
-  guarded_t* const g = (guarded_t*)(void*)page->next;
+  mx_guarded_t* const g = (mx_guarded_t*)(void*)page->next;
   check_surroundings(g);
   if (mx_unlikely(mx_hooks.block_freed != NULL)) mx_hooks.block_freed(g->block);
   note_stack(g->free_stack);
@@ -292,7 +278,7 @@ void mx_guarded_free(mx_page_t* page) {
   make_inaccessible(g);
   mx_add_relaxed(&live, -1);
   mx_lock_acquire(&lock);
-  guarded_t* const oldest = freed[freed_next];
+  mx_guarded_t* const oldest = freed[freed_next];
   freed[freed_next] = g;
   freed_next = (freed_next + 1) % FREED_MAX;
   mx_lock_release(&lock);

@@ -129,6 +129,7 @@ void mx_process_end(void) {
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
   if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
   if (prints) print_stats();
+  if (mx_option(show_report) != 0) mi_report(MI_REPORT_TEXT, NULL, NULL);
   if (MX_LEAKS && mx_option(leak_report) > 0) mx_leaks_print();
   mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
   if (mx_option(destroy_on_exit) == 0) return;

@@ -77,7 +77,8 @@
   X(zero_on_free, ZERO_ON_FREE, 0, LONG_MAX)                                              \
   X(leak_report, LEAK_REPORT, 0, 2)                                                       \
   X(purge_holes, PURGE_HOLES, 0, LONG_MAX)                                                \
-  X(ignore_deepbind, IGNORE_DEEPBIND, 0, LONG_MAX)
+  X(ignore_deepbind, IGNORE_DEEPBIND, 0, LONG_MAX)                                        \
+  X(show_report, SHOW_REPORT, 0, LONG_MAX)
 
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;

@@ -89,6 +89,7 @@ struct mx_theap_s {
   size_t collect_list;                   // where a pass of collecting is, 0: there is none;
   mx_page_t* collect_at;                 // and the page of that list that comes next
   mx_atomic(mx_theap_t*) slots_of;       // the first theap in whose slots this one was entered last
+  uint32_t number;                       // of a first one: of its thread, as the OS knows it, or 0
 };
 
 struct mx_heap_s {

@@ -17,6 +17,7 @@
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/residence.h"
 #include "../os/thread.h"
 #include "heap.h"
 
@@ -36,7 +37,7 @@ mx_subproc_t mx_subproc_main;
     {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0}, {NULL}, \
         {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL, false,    \
         NULL,                                                                                    \
-        0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL                  \
+        0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL, 0               \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
@@ -177,6 +178,7 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
     first = mx_theap_record();
     if (first == NULL) return NULL;
     enter_thread(first, first);
+    first->number = mx_os_thread_number();
     first->spares = NULL;
     first->heartbeat = 0;
     first->in_deferred_free = false;
@@ -402,6 +404,7 @@ bool mx_thread_visit_locks(mx_lock_visit_fn* visit) { return visit(&start_lock);
 
 void mx_thread_after_fork(void) {
   mx_theap_t* const first = mx_tls_theap->first;
+  if (first != NULL) first->number = mx_os_thread_number();
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
     mx_lock_reset(&theap->lock);
   }

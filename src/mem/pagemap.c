@@ -35,22 +35,13 @@ typedef struct table_s {
 
 static mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
 
-#define FAR_BITS 34
-#define FAR_ENTRIES ((size_t)1 << (FAR_BITS - MX_SLICE_SHIFT))
-#define FAR_TABLES ((size_t)1 << (MX_64BIT ? 48 - FAR_BITS : 0))
-
-typedef struct far_table_s {
-  uint8_t* entries;
-  mx_bits_t writable;
-} far_table_t;
-
-mx_static_assert(FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
+mx_static_assert(MX_FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
                  "a word says which chunks of a far table are writable");
 
-static mx_atomic(far_table_t*) far_tables[FAR_TABLES];
+mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 
 static mx_lock_t table_lock;  // for adding a table and for growing
-static size_t near_size;
+size_t mx_pagemap_near_size;
 static bool is_grown;   // or cannot be
 
 // ---- the near table ----------------------------------------------------------------------------
@@ -81,7 +72,7 @@ static bool try_reserve(unsigned bits) {
   if (table == NULL) return false;
   mx_os_reads_as_zero(table, size);
   if (!is_all) mx_vmem_open_near(bits, mx_min(NEAR_BITS_MOST, mx_facts.va_bits));
-  near_size = size;
+  mx_pagemap_near_size = size;
   is_grown = (is_all || bits >= NEAR_BITS_MOST);
   mx_pagemap_table = (mx_pagemap_table_t*)(void*)table;
   mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
@@ -90,8 +81,8 @@ static bool try_reserve(unsigned bits) {
 
 // Makes the whole table writable at once: then no later call of the OS can fail for it.
 static void commit_all(void) {
-  if (!mx_vmem_commit(mx_pagemap_table, near_size)) return;
-  mx_bits_set(near_writable, 0, near_size / CHUNK_SIZE);
+  if (!mx_vmem_commit(mx_pagemap_table, mx_pagemap_near_size)) return;
+  mx_bits_set(near_writable, 0, mx_pagemap_near_size / CHUNK_SIZE);
 }
 
 bool mx_pagemap_init(void) {
@@ -110,9 +101,9 @@ static void grow_near(void) {
   if (!is_grown) {
     const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
     const size_t size = near_table_size(bits);
-    uint8_t* const end = (uint8_t*)mx_pagemap_table + near_size;
-    if (mx_vmem_reserve_at(end, size - near_size)) {
-      near_size = size;
+    uint8_t* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
+    if (mx_vmem_reserve_at(end, size - mx_pagemap_near_size)) {
+      mx_pagemap_near_size = size;
       mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
     }
     is_grown = true;
@@ -122,24 +113,24 @@ static void grow_near(void) {
 
 // ---- far tables --------------------------------------------------------------------------------
 
-static far_table_t* far_table_of(uintptr_t slice) {
-  const uintptr_t i = slice / FAR_ENTRIES;
-  return i < FAR_TABLES ? mx_load_acquire(&far_tables[i]) : NULL;
+static mx_far_table_t* far_table_of(uintptr_t slice) {
+  const uintptr_t i = slice / MX_FAR_ENTRIES;
+  return i < MX_FAR_TABLES ? mx_load_acquire(&mx_pagemap_far[i]) : NULL;
 }
 
-static far_table_t* add_far_table(uintptr_t slice) {
-  const uintptr_t i = slice / FAR_ENTRIES;
-  if (i >= FAR_TABLES) return NULL;
+static mx_far_table_t* add_far_table(uintptr_t slice) {
+  const uintptr_t i = slice / MX_FAR_ENTRIES;
+  if (i >= MX_FAR_TABLES) return NULL;
   mx_lock_acquire(&table_lock);
-  far_table_t* far_table = mx_load_relaxed(&far_tables[i]);
+  mx_far_table_t* far_table = mx_load_relaxed(&mx_pagemap_far[i]);
   if (far_table == NULL) {
-    const size_t size = FAR_ENTRIES * sizeof(intptr_t);
-    far_table = (far_table_t*)mx_meta_alloc(sizeof(far_table_t));
+    const size_t size = MX_FAR_ENTRIES * sizeof(intptr_t);
+    far_table = (mx_far_table_t*)mx_meta_alloc(sizeof(mx_far_table_t));
     uint8_t* const entries = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
     if (far_table != NULL) far_table->entries = entries;
     if (entries == NULL) far_table = NULL;
     if (far_table != NULL) mx_os_reads_as_zero(far_table->entries, size);
-    mx_store_release(&far_tables[i], far_table);
+    mx_store_release(&mx_pagemap_far[i], far_table);
   }
   mx_lock_release(&table_lock);
   return far_table;
@@ -148,12 +139,12 @@ static far_table_t* add_far_table(uintptr_t slice) {
 mx_page_t* mx_pagemap_get(const void* p) {
   if (mx_likely(mx_pagemap_is_near(p))) return mx_pagemap_get_near(p);
   const uintptr_t slice = (uintptr_t)p >> MX_SLICE_SHIFT;
-  const far_table_t* const far_table = far_table_of(slice);
+  const mx_far_table_t* const far_table = far_table_of(slice);
   if (far_table == NULL) return (mx_page_t*)mx_pagemap_table;
   const mx_atomic(intptr_t)* const entries =
       (const mx_atomic(intptr_t)*)(const void*)far_table->entries;
   return (mx_page_t*)((uintptr_t)mx_pagemap_table +
-                      (uintptr_t)mx_load_relaxed(&entries[slice % FAR_ENTRIES]));
+                      (uintptr_t)mx_load_relaxed(&entries[slice % MX_FAR_ENTRIES]));
 }
 
 // ---- writing entries ---------------------------------------------------------------------------
@@ -170,13 +161,13 @@ static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index
     *index = slice;
     return true;
   }
-  far_table_t* far_table = far_table_of(slice);
+  mx_far_table_t* far_table = far_table_of(slice);
   if (far_table == NULL && create) far_table = add_far_table(slice);
   if (far_table == NULL) return false;
   table->memory = far_table->entries;
   table->entries_from = 0;
   table->writable = &far_table->writable;
-  *index = slice % FAR_ENTRIES;
+  *index = slice % MX_FAR_ENTRIES;
   return true;
 }
 
@@ -194,13 +185,13 @@ static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
   size_t index;
   // What never had a table, or was never writable, is clear, and must not be touched.
   if (!table_of(slice, page != NULL, &table, &index)) {
-    return page == NULL ? mx_min(count, FAR_ENTRIES - slice % FAR_ENTRIES) : 0;
+    return page == NULL ? mx_min(count, MX_FAR_ENTRIES - slice % MX_FAR_ENTRIES) : 0;
   }
   const size_t at = table.entries_from + index * sizeof(intptr_t);
   const size_t chunk = at / CHUNK_SIZE;
   const size_t in_chunk = (CHUNK_SIZE - at % CHUNK_SIZE) / sizeof(intptr_t);
   const size_t in_table = (table.writable == near_writable ? mx_load_relaxed(&mx_pagemap_near)
-                                                           : FAR_ENTRIES) - index;
+                                                           : MX_FAR_ENTRIES) - index;
   count = mx_min(count, mx_min(in_chunk, in_table));
   if (page == NULL ? !mx_bits_test(table.writable, chunk) : !ensure_writable(&table, chunk)) {
     return page == NULL ? count : 0;

@@ -22,6 +22,7 @@
 #include "../base/atomic.h"
 #include "../base/bits.h"
 #include "../base/lock.h"
+#include "bitmap.h"
 
 typedef struct mx_page_s mx_page_t;
 
@@ -39,9 +40,20 @@ typedef struct mx_pagemap_table_s {
   mx_atomic(intptr_t) entries[1];     // as many as there are near slices
 } mx_pagemap_table_t;
 
+#define MX_FAR_BITS 34
+#define MX_FAR_ENTRIES ((size_t)1 << (MX_FAR_BITS - MX_SLICE_SHIFT))
+#define MX_FAR_TABLES ((size_t)1 << (MX_64BIT ? 48 - MX_FAR_BITS : 0))
+
+typedef struct mx_far_table_s {
+  uint8_t* entries;
+  mx_bits_t writable;  // by chunk
+} mx_far_table_t;
+
 MX_BEGIN_DECLS
 extern mx_hidden mx_pagemap_table_t* mx_pagemap_table;  // constant once initialised
 extern mx_hidden mx_atomic(uintptr_t) mx_pagemap_near;  // slices of addresses in it; only grows
+extern mx_hidden size_t mx_pagemap_near_size;           // bytes that the table has reserved
+extern mx_hidden mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 // Reserves the table; false when not even the smallest is to be had.
 bool mx_pagemap_init(void);
 // Points the `count` slices from `start` at a page record; NULL clears them. False: out of memory,

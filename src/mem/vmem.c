@@ -284,6 +284,8 @@ bool mx_vmem_discard(void* p, size_t size) {
 
 #define META_CHUNK (256 * MX_KIB)
 
+mx_atomic(mx_meta_chunk_t*) mx_meta_chunks;
+
 static struct {
   mx_lock_t lock;
   uint8_t* next;
@@ -301,22 +303,30 @@ static void* meta_take(size_t size) {
   return p;
 }
 
+static void list_chunk(mx_meta_chunk_t* chunk, size_t size) {
+  chunk->size = size;
+  chunk->next = mx_load_relaxed(&mx_meta_chunks);
+  while (!mx_cas_weak_acq_rel(&mx_meta_chunks, &chunk->next, chunk)) {}
+}
+
 void* mx_meta_alloc(size_t size) {
   size = mx_align_up(size, MX_CACHE_LINE);
   void* p = meta_take(size);
   if (p != NULL) return p;
   // The call to the OS is made without the lock; two threads may both bring a chunk.
-  const size_t chunk = mx_max(META_CHUNK, mx_align_up(size, mx_facts.os_page));
+  const size_t chunk = mx_max(META_CHUNK, mx_align_up(size + MX_CACHE_LINE, mx_facts.os_page));
   uint8_t* fresh = (uint8_t*)mx_vmem_map_meta(chunk);
   if (fresh == NULL) return NULL;
+  list_chunk((mx_meta_chunk_t*)(void*)fresh, chunk);
   mx_count_add(&mx_process_counters.metadata, (int64_t)chunk);
   mx_count_add(&mx_process_counters.committed, (int64_t)chunk);
-  if (size >= META_CHUNK / 2) return fresh;
+  uint8_t* const first = fresh + MX_CACHE_LINE;
+  if (size >= META_CHUNK / 2) return first;
   mx_lock_acquire(&meta.lock);
-  meta.next = fresh + size;
+  meta.next = first + size;
   meta.end = fresh + chunk;
   mx_lock_release(&meta.lock);
-  return fresh;
+  return first;
 }
 
 bool mx_meta_visit_locks(mx_lock_visit_fn* visit) { return visit(&meta.lock); }

@@ -79,6 +79,12 @@ void* mx_vmem_map_table(unsigned bits, size_t size);
 // Zeroed memory for the library's own records, aligned to a cache line; never given back, so
 // records are recycled by their owners. NULL when the OS is out of memory.
 void* mx_meta_alloc(size_t size);
+// The mappings that it lies in begin with these; nobody takes one off the list.
+typedef struct mx_meta_chunk_s {
+  struct mx_meta_chunk_s* next;
+  size_t size;
+} mx_meta_chunk_t;
+extern mx_hidden mx_atomic(mx_meta_chunk_t*) mx_meta_chunks;
 // For fork.
 bool mx_meta_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS

@@ -121,3 +121,4 @@ void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs) {
 void mx_os_wake(mx_atomic(uint32_t)* word) { ex_wake(word); }
 void mx_os_thread_setup(void (*at_exit)(void* value)) { (void)at_exit; }
 void mx_os_thread_arm(void* value) { (void)value; }
+uint32_t mx_os_thread_number(void) { return 0; }

@@ -425,6 +425,7 @@ static void call_report(int kind) {
       break;
     }
     case 2: mi_stats_print_prometheus(swallow, &length); break;
+    case 3: REQUIRE(mi_report((mi_report_format_t)(kind & 1), swallow, &length)); break;
     default: mi_stats_merge(), length = 1;
   }
   REQUIRE(length > 0);

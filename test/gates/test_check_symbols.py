@@ -66,6 +66,19 @@ class Symbols(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertEqual([line for line in self.violations(path, 400000) if "bytes" in line], [])
 
+    def test_a_part_has_a_bound_of_its_own(self):
+        (self.folder / "parts").mkdir()
+        source, part = self.folder / "z.c", self.folder / "parts" / "z.c.o"
+        source.write_text("const char table[5000] = {1};\n")
+        subprocess.run([os.environ.get("CC", "cc"), "-c", "-o", str(part), str(source)], check=True)
+        found, total = check_symbols.check_parts(self.folder, ["z=parts/z=6000"])
+        self.assertEqual((found, total >= 5000), ([], True))
+        self.assertIn("more than 4000", check_symbols.check_parts(self.folder, ["z=parts/z=4000"])[0][0])
+        self.assertIn("no object", check_symbols.check_parts(self.folder, ["z=parts/y=6000"])[0][0])
+        path = self.build(self.wanted, extra="const char filler[200000] = {1};\nextern const char "
+                          "filler[] __attribute__((visibility(\"hidden\")));\n")
+        self.assertEqual(list(check_symbols.check_shared(path, self.wanted, 200000, apart=200000)), [])
+
     def test_the_archive_defines_only_names_of_its_own(self):
         source, archive = self.folder / "y.c", self.folder / "liby.a"
         source.write_text("void mi_free(void) {}\nvoid mx_a(void) {}\nvoid helper(void) {}\n")

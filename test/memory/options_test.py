@@ -72,6 +72,11 @@ def test_abort_on_error():
     expect(run("errors", abort_on_error=1)["code"] == -6, "SIGABRT")
 
 
+def test_show_report():
+    expect("memory report" not in run("start", show_report=0)["err"], "quiet")
+    expect("live blocks" in run("start", show_report=1)["err"], "a report at the end")
+
+
 def test_show_stats():
     expect("subproc 0" not in run("start")["err"], "no statistics unless asked for")
     expect("subproc 0" in run("start", show_stats=1)["err"], "statistics at the end")

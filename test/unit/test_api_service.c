@@ -211,6 +211,21 @@ static void test_prints(void) {
   EXPECT(strncmp(text, "# HELP mimalloc_pages ", 22) == 0);
 }
 
+static void test_report(void) {
+  clear();
+  EXPECT(mi_report(MI_REPORT_TEXT, receive, text));
+  EXPECT(strncmp(text, "memory report\n", 14) == 0 && strstr(text, "the rest of the process") != NULL);
+  clear();
+  EXPECT(mi_report(MI_REPORT_JSON, receive, text));
+  EXPECT(strstr(text, "\"report_version\": 1") != NULL && strstr(text, "\"advice\": [") != NULL);
+  clear();
+  EXPECT(mi_report(MI_REPORT_METRICS, receive, text));
+  EXPECT(strncmp(text, "# TYPE mimalloc_report_bytes gauge\n", 35) == 0);
+  EXPECT(strcmp(text + strlen(text) - 6, "# EOF\n") == 0);
+  clear();
+  EXPECT(!mi_report((mi_report_format_t)3, receive, text) && text[0] == 0);
+}
+
 // The forms that older programs know, and those that print where messages go.
 static void test_older_prints(void) {
   clear();
@@ -307,6 +322,7 @@ int main(void) {
   test_version_4();
   test_json();
   test_prints();
+  test_report();
   test_older_prints();
   test_subproc_prints();
   test_thread_counts();

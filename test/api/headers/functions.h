@@ -250,6 +250,7 @@ MI_FUN(void, mi_thread_stats_print, (void*), NOTHROW)
 
 // Version 3.5
 MI_FUN(void, mi_stats_print_prometheus, (mi_output_fun*, void*), NOTHROW)
+MI_FUN(bool, mi_report, (mi_report_format_t, mi_output_fun*, void*), NOTHROW)
 MI_FUN(size_t, mi_purge_holes, (void), NOTHROW)
 MI_FUN(void, mi_free_sized, (void*, size_t), NOTHROW)
 MI_FUN(void, mi_free_aligned_sized, (void*, size_t, size_t), NOTHROW)

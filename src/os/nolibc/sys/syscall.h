@@ -14,6 +14,9 @@
 #define SYS_read 0
 #define SYS_write 1
 #define SYS_close 3
+#define SYS_lseek 8
+#define SYS_mincore 27
+#define SYS_ioctl 16
 #define SYS_getcpu 309
 #define SYS_getrandom 318
 #define SYS_sched_yield 24
@@ -42,6 +45,9 @@
 #define SYS_read 63
 #define SYS_write 64
 #define SYS_close 57
+#define SYS_lseek 62
+#define SYS_mincore 232
+#define SYS_ioctl 29
 #define SYS_getcpu 168
 #define SYS_getrandom 278
 #define SYS_sched_yield 124

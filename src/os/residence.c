@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+// Owns the answers about what is present in memory: on Linux by /proc/self/pagemap, or mincore
+// where that cannot be read, and /proc/self/smaps; elsewhere there are none.
+#include "residence.h"
+
+#include <string.h>
+
+#include "../base/facts.h"
+#include "../base/fmt.h"
+#include "os.h"
+#include "system.h"
+
+#if MX_SYSTEM == MX_LINUX
+
+#include <fcntl.h>
+
+#include "linux_syscall.h"
+
+// ---- pages -------------------------------------------------------------------------------------
+
+enum { ABSENT_PAGE, OWN_PAGE, SHARED_PAGE, UNKNOWN_PAGE };
+
+// Bits of an entry of /proc/PID/pagemap.
+#define PM_PRESENT ((uint64_t)1 << 63)
+#define PM_FILE ((uint64_t)1 << 61)
+#define PM_EXCLUSIVE ((uint64_t)1 << 56)
+
+// Entries that are read at a time.
+#define ENTRIES 64
+
+static long open_to_read(const char* path) {
+  return mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+static long read_again(long fd, void* buf, size_t size) {
+  long n;
+  do n = mx_syscall3(SYS_read, fd, buf, size);
+  while (n == -4 /* EINTR */);
+  return n;
+}
+
+void mx_residence_open(mx_residence_t* r) {
+  r->file = open_to_read("/proc/self/pagemap");
+  r->from = r->count = 0;
+}
+
+void mx_residence_close(mx_residence_t* r) {
+  if (r->file >= 0) mx_syscall1(SYS_close, r->file);
+  r->file = -1;
+}
+
+// Moves the place of the next read. A 32-bit system has another call for offsets of 64 bits.
+static bool seek_to(long fd, uint64_t offset) {
+#if defined(SYS__llseek)
+  uint64_t result = 0;
+  return mx_syscall6(SYS__llseek, fd, (long)(offset >> 32), (long)(uint32_t)offset,
+                     (long)(uintptr_t)&result, 0 /* SEEK_SET */, 0) == 0;
+#else
+  return mx_syscall3(SYS_lseek, fd, offset, 0 /* SEEK_SET */) >= 0;
+#endif
+}
+
+static uint8_t state_of(uint64_t entry) {
+  if ((entry & PM_PRESENT) == 0) return ABSENT_PAGE;
+  return (entry & (PM_FILE | PM_EXCLUSIVE)) != 0 ? OWN_PAGE : SHARED_PAGE;
+}
+
+// Since Linux 6.7 the kernel tells which pages are the one of zeros, which takes no memory.
+typedef struct scan_s {  // its struct pm_scan_arg
+  uint64_t size, flags, start, end, walk_end, regions, region_count, max_pages;
+  uint64_t inverted, mask, any_of, wanted;
+} scan_t;
+
+typedef struct scan_region_s {
+  uint64_t start, end, categories;
+} scan_region_t;
+
+#define PAGE_IS_PFNZERO ((uint64_t)1 << 5)
+#define SCAN_REGIONS 16
+#define SCAN_REQUEST (3UL << 30 | sizeof(scan_t) << 16 | 'f' << 8 | 16)  // _IOWR('f', 16, ...)
+
+static void leave_zeros_out(mx_residence_t* r, uintptr_t page, size_t count) {
+  const size_t unit = mx_facts.os_page;
+  scan_region_t regions[SCAN_REGIONS];
+  scan_t scan;
+  memset(&scan, 0, sizeof(scan));
+  scan.size = sizeof(scan);
+  scan.walk_end = (uint64_t)page * unit;
+  scan.end = (uint64_t)(page + count) * unit;
+  scan.regions = (uint64_t)(uintptr_t)regions;
+  scan.region_count = SCAN_REGIONS;
+  scan.mask = scan.wanted = PAGE_IS_PFNZERO;
+  while (scan.walk_end < scan.end) {
+    scan.start = scan.walk_end;
+    const long found = mx_syscall3(SYS_ioctl, r->file, SCAN_REQUEST, &scan);
+    if (found < 0 || scan.walk_end <= scan.start) return;
+    for (long i = 0; i < found; i++) {
+      const uintptr_t end = (uintptr_t)(regions[i].end / unit);
+      for (uintptr_t at = (uintptr_t)(regions[i].start / unit); at < end; at++) {
+        r->state[at - page] = ABSENT_PAGE;
+      }
+    }
+  }
+}
+
+static size_t read_entries(mx_residence_t* r, uintptr_t page) {
+  uint64_t entries[ENTRIES];
+  size_t done = 0;
+  bool has_shared = false;
+  if (!seek_to(r->file, (uint64_t)page * sizeof(uint64_t))) return 0;
+  while (done < MX_RESIDENCE_PAGES) {
+    const long n = read_again(r->file, entries, sizeof(entries));
+    if (n < (long)sizeof(uint64_t)) break;
+    const size_t count = (size_t)n / sizeof(uint64_t);
+    for (size_t i = 0; i < count && done < MX_RESIDENCE_PAGES; i++) {
+      r->state[done++] = state_of(entries[i]);
+      has_shared = has_shared || r->state[done - 1] == SHARED_PAGE;
+    }
+  }
+  if (has_shared) leave_zeros_out(r, page, done);
+  return done;
+}
+
+// The kernel refuses a range that is not mapped as a whole; then it is asked page by page.
+static size_t ask_mincore(mx_residence_t* r, uintptr_t page) {
+  const size_t size = mx_facts.os_page;
+  const uintptr_t start = page * size;
+  long code = mx_syscall3(SYS_mincore, start, MX_RESIDENCE_PAGES * size, r->state);
+  for (size_t i = 0; i < MX_RESIDENCE_PAGES; i++) {
+    uint8_t state = r->state[i];
+    if (code != 0) {
+      const long one = mx_syscall3(SYS_mincore, start + i * size, size, &state);
+      if (one != 0) state = (one == -38 /* ENOSYS */ ? 2 : 0);
+    }
+    r->state[i] = ((state & 2) != 0 ? UNKNOWN_PAGE : (state & 1) != 0 ? OWN_PAGE : ABSENT_PAGE);
+  }
+  return MX_RESIDENCE_PAGES;
+}
+
+static bool look_at_window(mx_residence_t* r, uintptr_t page) {
+  if (page - r->from < r->count) return true;
+  r->from = page;
+  r->count = (r->file >= 0 ? read_entries(r, page) : 0);
+  // A kernel may have the file and answer nothing.
+  if (r->count == 0) r->count = ask_mincore(r, page);
+  return r->state[0] != UNKNOWN_PAGE;
+}
+
+bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum) {
+  const size_t unit = mx_facts.os_page;
+  const uintptr_t end = (uintptr_t)start + size;
+  for (uintptr_t at = (uintptr_t)start; at < end;) {
+    const uintptr_t page = at / unit, next = mx_min((page + 1) * unit, end);
+    if (!look_at_window(r, page)) return false;
+    const uint8_t state = r->state[page - r->from];
+    if (state != ABSENT_PAGE) sum->bytes += next - at;
+    if (state == SHARED_PAGE) sum->shared += next - at;
+    at = next;
+  }
+  return true;
+}
+
+// ---- mappings ----------------------------------------------------------------------------------
+
+// What begins a line of smaps; a longer line is cut off.
+#define LINE_MAX_ 128
+
+typedef struct smaps_s {
+  mx_mapping_fn* visit;
+  void* arg;
+  mx_mapping_t mapping;
+  bool has_mapping;
+  size_t length;
+  char line[LINE_MAX_];
+} smaps_t;
+
+static uintptr_t parse_hex(const char** text) {
+  uintptr_t value = 0;
+  for (;; (*text)++) {
+    const char c = **text;
+    const unsigned digit = (c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                            : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                   : 16);
+    if (digit == 16) return value;
+    value = value * 16 + digit;
+  }
+}
+
+static bool begins(const char* text, const char* with) {
+  while (*with != 0 && *text == *with) text++, with++;
+  return *with == 0;
+}
+
+static const char* after_words(const char* text, int words) {
+  for (; words > 0; words--) {
+    while (*text != 0 && *text != ' ') text++;
+    while (*text == ' ') text++;
+  }
+  return text;
+}
+
+// By access and name: "rw-p 00000000 00:00 0   /path".
+static mx_mapping_kind_t kind_of_mapping(const char* text) {
+  const char* const name = after_words(text, 4);
+  if (begins(name, "[stack")) return MX_MAPPING_STACK;
+  if (begins(name, "[heap]")) return MX_MAPPING_BREAK;
+  if (begins(name, "[v") || begins(name, "[uprobes")) return MX_MAPPING_SYSTEM;
+  if (*name == 0 || *name == '[') return text[3] == 's' ? MX_MAPPING_SHARED : MX_MAPPING_PLAIN;
+  if (begins(name, "/memfd:") || begins(name, "/SYSV") || begins(name, "/dev/shm/") ||
+      begins(name, "/dev/zero")) {
+    return MX_MAPPING_SHARED;
+  }
+  return MX_MAPPING_FILE;
+}
+
+// The amount of a line "Name:   12 kB", if it is of that name.
+static void take_amount(const char* line, const char* name, size_t* sum) {
+  if (!begins(line, name)) return;
+  size_t kib = 0;
+  for (line += strlen(name); *line != 0; line++) {
+    if (*line >= '0' && *line <= '9') kib = kib * 10 + (size_t)(*line - '0');
+  }
+  *sum += kib * MX_KIB;
+}
+
+static void end_mapping(smaps_t* s) {
+  if (s->has_mapping) s->visit(&s->mapping, s->arg);
+  s->has_mapping = false;
+}
+
+static void take_line(smaps_t* s) {
+  const char* at = s->line;
+  mx_mapping_t* const m = &s->mapping;
+  const uintptr_t start = parse_hex(&at);
+  if (at > s->line && *at == '-') {
+    end_mapping(s);
+    memset(m, 0, sizeof(*m));
+    m->start = start;
+    at++;
+    m->end = parse_hex(&at);
+    m->kind = kind_of_mapping(at + (*at == ' '));
+    s->has_mapping = true;
+    return;
+  }
+  take_amount(s->line, "Rss:", &m->resident);
+  take_amount(s->line, "Shared_Clean:", &m->shared);
+  take_amount(s->line, "Shared_Dirty:", &m->shared);
+  take_amount(s->line, "Shared_Hugetlb:", &m->huge);
+  take_amount(s->line, "Private_Hugetlb:", &m->huge);
+  take_amount(s->line, "Swap:", &m->swapped);
+}
+
+bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg) {
+  const long fd = open_to_read("/proc/self/smaps");
+  if (fd < 0) return false;
+  smaps_t s;
+  memset(&s, 0, sizeof(s));
+  s.visit = visit;
+  s.arg = arg;
+  char buf[1024];
+  bool has_any = false;
+  for (long n; (n = read_again(fd, buf, sizeof(buf))) > 0;) {
+    has_any = true;
+    for (long i = 0; i < n; i++) {
+      if (buf[i] != '\n') {
+        if (s.length < LINE_MAX_ - 1) s.line[s.length++] = buf[i];
+        continue;
+      }
+      s.line[s.length] = 0;
+      take_line(&s);
+      s.length = 0;
+    }
+  }
+  end_mapping(&s);
+  mx_syscall1(SYS_close, fd);
+  return has_any;
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+uint32_t mx_os_thread_number(void) { return (uint32_t)mx_syscall1(SYS_gettid, 0); }
+
+uint32_t mx_os_main_thread_number(void) { return (uint32_t)mx_syscall1(SYS_getpid, 0); }
+
+bool mx_os_thread_sleeps(uint32_t number) {
+  char path[48], text[128];
+  mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
+  if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
+  // "number (name) S ...": the name may hold anything.
+  const char* at = NULL;
+  for (const char* c = text; *c != 0; c++) at = (*c == ')' ? c : at);
+  return at != NULL && at[1] == ' ' && at[2] != 'R';
+}
+
+#else
+
+void mx_residence_open(mx_residence_t* r) {
+  r->file = -1;
+  r->from = r->count = 0;
+}
+
+void mx_residence_close(mx_residence_t* r) { (void)r; }
+
+bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum) {
+  (void)r, (void)start, (void)size, (void)sum;
+  return false;
+}
+
+bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg) {
+  (void)visit, (void)arg;
+  return false;
+}
+
+uint32_t mx_os_thread_number(void) { return 0; }
+
+uint32_t mx_os_main_thread_number(void) { return 0; }
+
+bool mx_os_thread_sleeps(uint32_t number) {
+  (void)number;
+  return false;
+}
+
+#endif
