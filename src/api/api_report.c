@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the call of the public interface that prints a report.
+// The call of the public interface that prints a report.
 #include "../../include/mimalloc.h"
 #include "../service/report.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the answers about what is present in memory: on Linux by /proc/self/pagemap, or mincore
+// The answers about what is present in memory: on Linux by /proc/self/pagemap, or mincore
 // where that cannot be read, and /proc/self/smaps; elsewhere there are none.
 #include "residence.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the contract with the OS about what is present in memory: which bytes of a range, and which
+// The contract with the OS about what is present in memory: which bytes of a range, and which
 // mappings the process has. Nothing here allocates through malloc or changes errno, and the stack
 // that it takes is bounded.
 #ifndef MX_OS_RESIDENCE_H

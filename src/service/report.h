@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the report: where the resident memory of the process is, each byte of it in one row, and
+// The report: where the resident memory of the process is, each byte of it in one row, and
 // what would make it less.
 //
 // A report is taken while other threads go on: it reads records, bitmaps and what the system says

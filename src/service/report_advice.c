@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the advice of a report: which rows an option or a call would make less, and by how much.
+// The advice of a report: which rows an option or a call would make less, and by how much.
 //
 // The amounts are bounds: a page whose free blocks lie between live ones gives back only what fills
 // whole OS pages.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the table of the rows of a report, once for all formats.
+// The table of the rows of a report, once for all formats.
 #include "report.h"
 
 #define REPORT_FIELD(name, group, label, help) {#name, label, MX_GROUP_##group},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the report for programs: one JSON object, and the OpenMetrics text format, which Prometheus
+// The report for programs: one JSON object, and the OpenMetrics text format, which Prometheus
 // reads as well. Names of rows and keys are only ever added.
 #include "report.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the taking of a report: a walk over what the library has, and one over the mappings of the
+// The taking of a report: a walk over what the library has, and one over the mappings of the
 // process for all else.
 //
 // What is anonymous in the process and not the library's is the difference of the two walks. A page
@@ -187,7 +187,7 @@ mx_unsynchronised static void take_huge(taking_t* t, const mx_page_t* page, uint
 // ---- arenas ------------------------------------------------------------------------------------
 
 static mx_report_row_t row_of_slice(const mx_arena_t* arena, size_t i) {
-  if (mx_bits_test(arena->waiting, i)) return MX_ROW_waiting;
+  if (mx_bits_test(arena->purgeable, i)) return MX_ROW_waiting;
   return mx_bits_test(arena->dirty, i) ? MX_ROW_kept : MX_ROW_fresh;
 }
 

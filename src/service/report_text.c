@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owns the report as a table for people.
+// The report as a table for people.
 #include "report.h"
 
 #define SHOWN_BINS 12
