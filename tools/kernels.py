@@ -100,8 +100,8 @@ def need(row, architecture, install):
         raise packages.Unavailable("needs " + " ".join(t.split(":")[1] for t in missing()))
 
 
-def build(architecture, name, jobs):
-    """Builds all programs of the tests; the folder that has them."""
+def build(architecture, name, is_wanted, jobs):
+    """Builds the programs of the tests that are wanted; the folder that has them."""
     folder = OUT / f"{architecture}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "build.log"
@@ -112,7 +112,8 @@ def build(architecture, name, jobs):
         configure.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/linux-aarch64.cmake")
     failed = run(configure, log)
     if not failed:
-        names = [re.sub("-(background|sampled)$", "", test["name"]) for test, _ in listed(folder)]
+        names = [re.sub("-(background|sampled)$", "", test["name"]) for test, _ in listed(folder)
+                 if is_wanted(test["name"])]
         targets = sorted({TARGETS.get(name, f"mimalloc-{name}") for name in names})
         failed = run(["cmake", "--build", folder, "--parallel", str(jobs), "--target", "mimalloc",
                       *targets], log)
@@ -134,10 +135,10 @@ def listed(folder):
             yield test, properties
 
 
-def built(folder, only):
-    """Those, or these only: name, words of the command, environment, seconds that they may take."""
+def built(folder, is_wanted):
+    """Those that are wanted: name, words of the command, environment, seconds that they may take."""
     for test, properties in listed(folder):
-        if only and test["name"] not in only:
+        if not is_wanted(test["name"]):
             continue
         words = test.get("command", [])
         # What a cross build would start them by is not needed on the real thing.
@@ -150,8 +151,8 @@ def built(folder, only):
 
 # ---- what a guest gets -------------------------------------------------------------------------
 
-def pack(architecture, builds, only):
-    """An image with all programs of the builds, and the lines of the plan that run them."""
+def pack(architecture, builds, is_wanted):
+    """An image with the wanted programs of the builds, and the lines of the plan that run them."""
     compiler = COMPILERS[architecture]
     init = OUT / f"init-{architecture}"
     if run([compiler, "-O2", "-Wall", "-static", "-o", init, ROOT / "tools/kernels/init.c"],
@@ -162,7 +163,7 @@ def pack(architecture, builds, only):
     for build_name, folder in builds.items():
         archive = archive or image.Image(compiler, folder)
         archive.build = folder
-        for name, words, environment, seconds in built(folder, only):
+        for name, words, environment, seconds in built(folder, is_wanted):
             if words[0].endswith(".py"):
                 if architecture != "amd64":
                     continue  # there is no interpreter for it here
@@ -181,15 +182,20 @@ def pack(architecture, builds, only):
     return archive, tests
 
 
-def chosen(tests, row, pattern):
+def wish(options):
+    """Which tests are of interest, by their names."""
+    if options.quick:
+        return lambda name: name in (*QUICK_ALWAYS, *QUICK_THEN)
+    return lambda name: not options.tests or re.search(options.tests, name)
+
+
+def chosen(tests, row):
     """The tests of a row, those first that were made for its machine."""
     own = row.get("guest", {})
     names = sorted(tests, key=lambda name: name.split(":")[1] not in own)
     for name in names:
         seconds, environment, words = tests[name]
         plain = name.split(":")[1]
-        if pattern and not re.search(pattern, plain):
-            continue
         if plain in own:
             yield name, seconds, environment + own[plain][0], words + own[plain][1]
         elif not plain.startswith("kernels-") and re.fullmatch(row.get("tests", ".*"), plain):
@@ -258,17 +264,17 @@ def try_row(name, options, images):
     outcome = Outcome()
     need(name, architecture, options.install)
     if architecture not in images:
+        is_wanted = wish(options)
         if options.programs:
             folders = {"release": options.programs.resolve()}
         else:
-            folders = {b: build(architecture, b, options.jobs) for b in options.builds}
-        images[architecture] = pack(architecture, folders,
-                                    options.quick and [*QUICK_ALWAYS, *QUICK_THEN])
+            folders = {b: build(architecture, b, is_wanted, options.jobs) for b in options.builds}
+        images[architecture] = pack(architecture, folders, is_wanted)
     archive, tests = images[architecture]
     suite = packages.Suite(OUT / "packages", row["suite"], architecture, OUT / "packages.log",
                            60 if options.quick else 900)
     outcome.kernel, kernel, modules = suite.kernel(row["package"], options.update)
-    wanted = list(quick(tests) if options.quick else chosen(tests, row, options.tests))
+    wanted = list(quick(tests) if options.quick else chosen(tests, row))
     outcome.wanted = len(wanted)
     log = OUT / f"{name}.log"
     log.unlink(missing_ok=True)

@@ -62,6 +62,10 @@ bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinne
     mx_warning("memory of %zu bytes at %p is too small for an arena\n", size, start);
     return false;
   }
+  if (((uintptr_t)start + size - 1) >> (MX_PAGEMAP_BITS - 1) >> 1 != 0) {
+    mx_warning("memory of %zu bytes at %p lies above the addresses that serve\n", size, start);
+    return false;
+  }
   mx_arena_config_t config = mx_arena_config(start, size);
   config.is_committed = is_committed;
   config.is_pinned = is_pinned;

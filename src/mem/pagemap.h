@@ -10,7 +10,8 @@
 //
 // What lies elsewhere is far: memory of the program's, mappings that the system placed, blocks in
 // mappings of their own. Each 16 GiB of such addresses get a table of their own when the first page
-// enters there; a table of those tables covers 48 bits. free() of a far block takes the slow path.
+// enters there; a table of those tables covers MX_PAGEMAP_BITS. free() of a far block takes the
+// slow path.
 //
 // Any address at all, valid or not, has a record: a wild free() finds the zero record.
 //
@@ -25,6 +26,9 @@
 #include "bitmap.h"
 
 typedef struct mx_page_s mx_page_t;
+
+// Bits of the addresses that can be entered. Systems give out longer ones only to who names them.
+#define MX_PAGEMAP_BITS (MX_64BIT ? 48 : 32)
 
 // The zero record and the entries' offset behind it; at least the size of a page record.
 #define MX_PAGE_RECORD_SIZE ((size_t)128)
@@ -42,7 +46,7 @@ typedef struct mx_pagemap_table_s {
 
 #define MX_FAR_BITS 34
 #define MX_FAR_ENTRIES ((size_t)1 << (MX_FAR_BITS - MX_SLICE_SHIFT))
-#define MX_FAR_TABLES ((size_t)1 << (MX_64BIT ? 48 - MX_FAR_BITS : 0))
+#define MX_FAR_TABLES ((size_t)1 << (MX_64BIT ? MX_PAGEMAP_BITS - MX_FAR_BITS : 0))
 
 typedef struct mx_far_table_s {
   uint8_t* entries;

@@ -346,6 +346,10 @@ static void test_arenas(void) {
   ROW("has no id", id == NULL);
   ROW("an arena of no size", mi_reserve_os_memory(0, true, true) == ENOMEM);
   ROW("an arena above PTRDIFF_MAX", mi_reserve_os_memory(PAST_LIMIT, false, false) == ENOMEM);
+#if UINTPTR_MAX > 0xFFFFFFFFu
+  ROW("managing addresses of 53 bits",
+      !mi_manage_os_memory((void*)((uintptr_t)1 << 52), (size_t)64 << 20, true, false, true, -1));
+#endif
   ROW("managing nothing", !mi_manage_os_memory(NULL, (size_t)1 << 30, true, false, true, -1));
   ROW("managing too little", !mi_manage_os_memory(&rows, 1 << 20, true, false, true, -1));
   id = (mi_arena_id_t)&rows;
