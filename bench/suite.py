@@ -86,6 +86,8 @@ STRESS = [
     own("lifetimes-2", "lifetimes", 2, 24, 70, work=2),
     own("random-small-1", "random", 1, 40000000, 16, 1024, 8192),
     own("random-small-2", "random", 2, 20000000, 16, 1024, 8192),
+    own("random-steady-1", "random", 1, 10000000, 16, 80, 300000),
+    own("random-steady-2", "random", 2, 8000000, 16, 515, 60000),
     own("random-large-1", "random", 1, 6000000, 16, 131072, 1024),
     own("random-large-2", "random", 2, 3000000, 16, 131072, 1024),
     own("batch-1", "batch", 1, 2500, 4000, 1024, 0),

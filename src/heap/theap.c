@@ -4,7 +4,8 @@
 // A bin has one current page, a list of partial ones and a short list of full ones. The current
 // page leaves when nothing can be had from it: full, it joins the full list, whose oldest page is
 // abandoned to whoever frees into it first; with room still to carve, it waits behind the partial
-// pages with freed blocks, since their memory was touched before. Empty pages are kept for a
+// pages with freed blocks, since their memory was touched before. So does a page that was full and
+// gets its first block back: when its turn comes it has more. Empty pages are kept for a
 // while, within a bound.
 //
 // Pages that are not current are at rest, and others may make holes in them (see page/holes.h). One
@@ -25,6 +26,9 @@
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 #define FULL_LOOKS 16             // full pages that a search for free blocks looks at
+#define WORTH_SHARE 16            // a page is worth a visit with more than this part of its
+#define WORTH_MOST 8u             // blocks free, or than this many
+#define SPARSE_SHARE 4            // and nearly empty with more than this part
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
 
 // ---- the lists ---------------------------------------------------------------------------------
@@ -40,15 +44,13 @@ static void push_head(mx_theap_t* theap, mx_page_t* page) {
   theap->partial_count[page->bin]++;
 }
 
-// Behind a few pages is far enough: the search looks at a few only.
-static void push_behind(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_t* at = theap->partial[page->bin];
-  if (at == NULL) {
+static void push_tail(mx_theap_t* theap, mx_page_t* page) {
+  mx_page_t* const last = mx_list_last(theap->partial[page->bin]);
+  if (last == NULL) {
     push_head(theap, page);
     return;
   }
-  for (int i = 0; i < 8 && at->next != NULL; i++) at = at->next;
-  mx_list_insert(theap->partial[page->bin], at, page);
+  mx_list_insert(theap->partial[page->bin], last, page);
   theap->partial_count[page->bin]++;
 }
 
@@ -154,7 +156,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   page->used--;
   mx_page_rest(page);
   if (mx_page_can_extend(page)) {
-    push_behind(theap, page);
+    push_tail(theap, page);
     return;
   }
   mx_list_push(&theap->full[bin], page);
@@ -164,7 +166,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   remove_full(theap, page);
-  push_head(theap, page);
+  push_tail(theap, page);
   mx_arenas_wake_background();
 }
 
@@ -183,13 +185,32 @@ static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
   return NULL;
 }
 
-// Of the first few partial pages with a free block the fullest, so that others may become empty.
+static bool is_worth_a_visit(const mx_page_t* page) {
+  return page->capacity - page->used > mx_min(page->capacity / WORTH_SHARE, WORTH_MOST);
+}
+
+// The fuller one of two that are worth a visit, so that others may become empty; else the one with
+// more to give.
+static bool is_better(const mx_page_t* page, const mx_page_t* other) {
+  const bool is_worth = is_worth_a_visit(page);
+  if (is_worth != is_worth_a_visit(other)) return is_worth;
+  return is_worth ? page->used > other->used : page->used < other->used;
+}
+
+// Partial pages come in the order in which their first block was freed, so the first ones have the
+// most to give. One that is nearly empty goes to the end: it may be empty before its turn comes
+// again, and go.
 static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   mx_page_t* best = NULL;
-  mx_page_t* page = theap->partial[bin];
-  for (long i = mx_option(page_max_candidates); page != NULL && i > 0; i--, page = page->next) {
+  mx_page_t* next = theap->partial[bin];
+  for (long i = mx_option(page_max_candidates); next != NULL && i > 0; i--) {
+    mx_page_t* const page = next;
+    next = page->next;
     if (!has_block(page)) continue;
-    if (best == NULL || page->used > best->used) best = page;
+    const bool is_sparse = (page->capacity - page->used > page->capacity / SPARSE_SHARE);
+    if (best == NULL || is_better(page, best)) best = page;
+    if (best == page && !is_sparse && is_worth_a_visit(page)) break;
+    if (is_sparse && page == theap->partial[bin]) mx_list_turn(&theap->partial[bin]);
   }
   if (best == NULL) best = theap->partial[bin];
   if (best == NULL || !mx_page_hold(best)) return NULL;
@@ -253,9 +274,12 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
 }
 
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
+  const bool was_ours = (page->theap == theap);
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
-  push_head(theap, page);
+  // What others allocated is freed soon, too, or never.
+  if (was_ours) push_tail(theap, page);
+  else push_head(theap, page);
   mx_arenas_wake_background();
 }
 

@@ -140,16 +140,16 @@ static void generic_collect(void) {
   print_stats();
 }
 
-// One partial page with many free blocks, freed into last, and one with few: which is next? Few are
+// One partial page with many free blocks, freed into first, and one with few: which is next? Few are
 // more than the places where builds with a quarantine let freed blocks wait.
 static void candidates(void) {
   for (int i = 0; i < COUNT; i++) blocks[i] = mi_malloc(2048);
   const uintptr_t sparse = (uintptr_t)blocks[96] >> 16, dense = (uintptr_t)blocks[640] >> 16;
   for (int i = 0; i < COUNT; i++) {
-    if ((uintptr_t)blocks[i] >> 16 == dense && i % 8 == 5) mi_free(blocks[i]);
+    if ((uintptr_t)blocks[i] >> 16 == sparse && i % 8 > 2) mi_free(blocks[i]);
   }
   for (int i = 0; i < COUNT; i++) {
-    if ((uintptr_t)blocks[i] >> 16 == sparse && i % 8 > 2) mi_free(blocks[i]);
+    if ((uintptr_t)blocks[i] >> 16 == dense && i % 8 == 5) mi_free(blocks[i]);
   }
   // Past the rest of the current page.
   int from_dense = 0, from_sparse = 0;

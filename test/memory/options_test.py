@@ -219,8 +219,8 @@ def test_page_full_retain():
 
 def test_page_max_candidates():
     one, many = (run("candidates", page_max_candidates=n) for n in (1, 8))
-    expect(one["from_sparse"] == 1, "one candidate: the page that was freed into last")
-    expect(many["from_dense"] == 1, "many: the fullest")
+    expect(one["from_sparse"] == 1, "one candidate: the page that was freed into first")
+    expect(many["from_dense"] == 1, "many: one that is not nearly empty")
 
 
 def test_zero_on_free():
