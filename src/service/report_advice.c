@@ -8,7 +8,7 @@
 
 // What is less than this and than this part of all is not worth a line.
 #define WORTH_BYTES (256 * MX_KIB)
-#define WORTH_SHARE 100
+#define ADVICE_SHARE 100
 
 typedef struct advising_s {
   const mx_report_t* report;
@@ -23,7 +23,7 @@ static size_t row_bytes(const mx_report_t* report, mx_report_row_t row) {
 // Enters a line where its amount says, the most first.
 static void advise_to(advising_t* a, const char* name, size_t bytes, const char* because,
                       const char* change) {
-  if (bytes < mx_max(WORTH_BYTES, a->report->resident / WORTH_SHARE)) return;
+  if (bytes < mx_max(WORTH_BYTES, a->report->resident / ADVICE_SHARE)) return;
   if (a->count == MX_ADVICE_MAX) return;
   size_t at = a->count++;
   for (; at > 0 && a->advice[at - 1].bytes < bytes; at--) a->advice[at] = a->advice[at - 1];
