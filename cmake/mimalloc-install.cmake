@@ -8,9 +8,11 @@ include(CMakePackageConfigHelpers)
 
 if(MI_INSTALL_TOPLEVEL)
   set(mi_version_dir "")
+  set(mi_version_suffix "")
   set(mi_install_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/mimalloc")
 else()
   set(mi_version_dir "/mimalloc-${mi_version}")
+  set(mi_version_suffix "-${mi_version}")
   set(mi_install_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/mimalloc-${mi_version}")
 endif()
 set(mi_install_object "${CMAKE_INSTALL_LIBDIR}${mi_version_dir}")
@@ -40,6 +42,16 @@ foreach(section IN ITEMS 3 7)
   install(FILES docs/man/mimalloc.${section}
           DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}" COMPONENT devel)
 endforeach()
+
+# What looks at a process from outside needs /proc.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(mi_install_inspect "${CMAKE_INSTALL_DATADIR}/mimalloc${mi_version_suffix}/inspect")
+  install(PROGRAMS inspect/mimalloc-inspect
+          DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT devel)
+  install(DIRECTORY inspect/mimalloc_inspect DESTINATION "${mi_install_inspect}" COMPONENT devel
+          FILES_MATCHING PATTERN "*.py")
+  install(FILES inspect/mimalloc-gdb.py DESTINATION "${mi_install_inspect}" COMPONENT devel)
+endif()
 
 # ---- find_package -----------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ set(mi_source_names
   alloc/zeroblock.c
   service/arena_map.c
   service/cgroup.c
+  service/layout.c
   service/leaks.c
   service/limits.c
   service/log.c

@@ -82,6 +82,7 @@
 
 #include "service/arena_map.c"
 #include "service/cgroup.c"
+#include "service/layout.c"
 #include "service/leaks.c"
 #include "service/limits.c"
 #include "service/log.c"

@@ -3,6 +3,8 @@
 // reads as well. Names of rows and keys are only ever added.
 #include "report.h"
 
+#include "layout.h"
+
 // ---- JSON --------------------------------------------------------------------------------------
 
 static void put_json_rows(mx_out_t* out, const mx_report_t* report) {
@@ -52,6 +54,8 @@ void mx_report_json(mx_out_t* out, const mx_report_t* report) {
   mx_advice_t advice[MX_ADVICE_MAX];
   const size_t count = mx_report_advise(report, advice);
   mx_out_add(out, "{\n  \"report_version\": 1,\n  \"mimalloc_version\": %d,\n", MX_VERSION);
+  // Said so that no linker leaves out what looks unused.
+  mx_out_add(out, "  \"layout\": \"%p\",\n", (const void*)mx_layout);
   mx_out_add(out, "  \"is_exact\": %s,\n", report->is_exact ? "true" : "false");
   mx_out_add(out, "  \"resident\": %zu,\n  \"huge_os_pages\": %zu,\n  \"swapped\": %zu,\n",
              report->resident, report->huge_os, report->swapped);

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""What points where: a conservative look at all memory in which a pointer can lie.
+
+A word that is an address inside of a block counts as a pointer to it. Memory is searched for the upper
+halves of the addresses that blocks have, which are few, so most words are never looked at.
+"""
+
+CHUNK = 4 << 20
+
+
+class Scan:
+    def __init__(self, heap):
+        self.heap, self.layout = heap, heap.layout
+        self.word = heap.layout.word
+        self.low, self.keys = self.spans()
+
+    def spans(self):
+        """The upper halves (two bytes of 32-bit addresses) of all addresses of pages."""
+        shift = 32 if self.word == 8 else 16
+        keys = set()
+        for page in self.heap.pages:
+            first, last = page.first, page.first + page.slices * self.heap.slice - 1
+            keys.update(range(first >> shift, (last >> shift) + 1))
+        return shift // 8, sorted(keys)
+
+    def words(self, data):
+        """Places in `data` (which begins at a multiple of words) and their words, of those that may
+        be addresses of pages."""
+        half, word = self.low, self.word
+        for key in self.keys:
+            pattern = key.to_bytes(word - half, "little")
+            at = data.find(pattern)
+            while at >= 0:
+                if at % word == half:
+                    yield at - half, int.from_bytes(data[at - half:at - half + word], "little")
+                at = data.find(pattern, at + 1)
+
+    def pointers_in(self, start, data):
+        """(address of the word, page, number of the block) of pointers to live blocks."""
+        for at, value in self.words(data):
+            page = self.heap.page_of(value)
+            if page is None:
+                continue
+            block = self.heap.block_of(page, value)
+            if block is not None and self.heap.live(page)[block[0]]:
+                yield start + at, page, block[0]
+
+    def ranges(self):
+        """Writable memory that is not the library's: data of programs, stacks, other mappings."""
+        own = [(a.start, a.start + a.slices * self.heap.slice) for a in self.heap.arenas]
+        own += [(a.at, a.at + a.meta_size) for a in self.heap.arenas]
+        own += [(at, at + size) for at, size in self.heap.chunks]
+        own += [(p.first, p.first + p.slices * self.heap.slice) for p in self.heap.pages
+                if p.arena == 0]
+        own.append((self.heap.table, self.heap.table + self.heap.near_size))
+        size = (1 << self.layout["far_bits"] - self.layout["slice_shift"]) * self.word
+        own += [(at, at + size) for _, at in self.heap.far]
+        own.sort()
+        for mapping in self.heap.memory.mappings():
+            if "w" not in mapping.access or mapping.name.startswith(("[v", "/dev/")):
+                continue
+            at = mapping.start
+            for start, end in own:
+                if end <= at or start >= mapping.end:
+                    continue
+                if start > at:
+                    yield at, start, mapping
+                at = max(at, end)
+            if at < mapping.end:
+                yield at, mapping.end, mapping
+
+    def read(self, start, end):
+        """The memory of a range in parts, what cannot be read left out."""
+        while start < end:
+            size = min(CHUNK, end - start)
+            data = self.heap.memory.read(start, size)
+            if data is None and size > 4096:
+                for at in range(start, start + size, 65536):
+                    data = self.heap.memory.read(at, min(65536, start + size - at))
+                    if data:
+                        yield at, data
+            elif data:
+                yield start, data
+            start += size
+
+    def roots(self):
+        """Pointers from outside of the heap: (where, page, number)."""
+        half = self.word
+        for value in self.heap.memory.registers():
+            page = self.heap.page_of(value)
+            block = self.heap.block_of(page, value) if page else None
+            if block and self.heap.live(page)[block[0]]:
+                yield None, page, block[0]
+        for start, end, _ in self.ranges():
+            start = -(-start // half) * half
+            for at, data in self.read(start, end):
+                yield from self.pointers_in(at, data)
+
+    def page_pointers(self, page):
+        """Pointers in the live blocks of a page: (address of the word, page, number)."""
+        live, size = self.heap.live(page), page.block_size
+        if not any(live):
+            return
+        end = page.start + (page.block_size if self.heap.is_huge(page)
+                            else page.capacity * size)
+        for at, data in self.read(page.start, end):
+            for where, target, number in self.pointers_in(at, data):
+                own = (where - page.start) // size
+                if own < len(live) and live[own]:
+                    yield where, target, number
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def leaks(self):
+        """Live blocks that cannot be reached from outside of the heap: (start, size, whether other
+        such blocks point to it), and how many live blocks there are."""
+        reached, waiting = set(), []
+        for _, page, number in self.roots():
+            if (page.at, number) not in reached:
+                reached.add((page.at, number))
+                waiting.append((page, number))
+        edges = {}
+        for page in self.heap.pages:
+            size = page.block_size
+            for where, target, number in self.page_pointers(page):
+                source = (page.at, (where - page.start) // size)
+                if source != (target.at, number):
+                    edges.setdefault(source, []).append((target, number))
+        while waiting:
+            page, number = waiting.pop()
+            for target, other in edges.get((page.at, number), ()):
+                if (target.at, other) not in reached:
+                    reached.add((target.at, other))
+                    waiting.append((target, other))
+        lost, count, pointed = [], 0, set()
+        for source, targets in edges.items():
+            if source not in reached:
+                pointed.update((t.at, n) for t, n in targets)
+        for start, size, page in self.heap.live_blocks():
+            count += 1
+            key = (page.at, (start - page.start) // size)
+            if key not in reached:
+                lost.append((start, size, key in pointed))
+        return lost, count
+
+    def pointing_to(self, page, number, most=20):
+        """Words that are addresses inside of a block: (where, what that is in words)."""
+        found = []
+        start = page.start + number * page.block_size
+        for value in self.heap.memory.registers():
+            if start <= value < start + page.block_size:
+                found.append((None, "a register"))
+        for low, high, mapping in self.ranges():
+            low = -(-low // self.word) * self.word
+            for at, data in self.read(low, high):
+                for where, value in self.words(data):
+                    if start <= value < start + page.block_size:
+                        found.append((at + where, mapping.name or "a stack or another mapping"))
+        for other in self.heap.pages:
+            for where, target, index in self.page_pointers(other):
+                if target is page and index == number:
+                    found.append((where, f"block {where - (where - other.start) % other.block_size:#x}"
+                                  f" of {other.block_size} bytes"))
+            if len(found) > most:
+                break
+        return found[:most]

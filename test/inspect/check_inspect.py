@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""mimalloc-inspect on a process, on core dumps and in gdb tells what a known program has.
+
+  check_inspect.py LIBRARY SUBJECT INSPECT WAY
+
+LIBRARY is preloaded, or "-" where the subject holds it; SUBJECT is the program of subject.c, INSPECT
+the folder of mimalloc-inspect. WAY is live, core, crash, gdb, refusals, time. Exit status 0, 1; 77:
+the system lacks what the way needs.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+LIBRARY, SUBJECT, INSPECT, WAY = sys.argv[1:5]
+TOOL = [sys.executable, f"{INSPECT}/mimalloc-inspect"]
+SKIPPED = 77
+MIB = 1 << 20
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def environment():
+    return {**os.environ, **({"LD_PRELOAD": LIBRARY} if LIBRARY != "-" else {})}
+
+
+@contextlib.contextmanager
+def subject(*arguments):
+    """The running program, and the addresses that it tells."""
+    process = subprocess.Popen([SUBJECT, *arguments], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        told = dict(process.stdout.readline().split() for _ in range(4))
+        yield process, told
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def inspect(what, *arguments):
+    done = subprocess.run([*TOOL, str(what), *arguments], stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.PIPE, timeout=120)
+    expect(done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check(ask, told, is_live_process):
+    """What every way must tell. `ask` gives the text of a command."""
+    text = ask("address", told["kept"])
+    expect(" is a live block of 3" in text and "pointed to by" in text, text)
+    text = ask("address", told["inner"])
+    expect(re.search(r"live block of \d+ bytes at \w+, \d+ bytes into it", text), text)
+    text = ask("address", told["huge"])
+    expect("huge page" in text and "live block" in text, text)
+    text = ask("address", told["freed"])
+    expect(" is a free block " in text, text)
+    text = ask("address", "0x10")
+    expect("in no page" in text, text)
+    text = ask("histogram")
+    rows = {r[0]: int(r[1]) for r in re.findall(r"^ +(\d+) +(\d+) ", text, re.MULTILINE)}
+    expect(any(300 <= int(size) <= 352 and 1000 <= n <= 1040 for size, n in rows.items()), text)
+    expect(any(700 <= int(size) <= 800 and 740 <= n <= 770 for size, n in rows.items()), text)
+    text = ask("leaks")
+    match = re.match(r"(\d+) of (\d+) live blocks cannot be reached", text)
+    expect(match and 44 <= int(match[1]) <= 60 and int(match[2]) > 1800, text)
+    expect(re.search(r"(4[4-9]|50) of 5\d\d\d bytes", text), text)
+    text = ask("report")
+    expect("live blocks" in text and "in use by the program" in text, text)
+    expect(not is_live_process or "of threads that sleep" in text, text)
+
+
+def live():
+    with subject("wait") as (process, told):
+        check(lambda *a: inspect(process.pid, *a), told, True)
+        data = json.loads(inspect(process.pid, "report", "--json"))
+        told_by_system = int(re.search(r"Rss:\s+(\d+)", pathlib.Path(
+            f"/proc/{process.pid}/smaps_rollup").read_text())[1]) * 1024
+        total = sum(data["rows"].values())
+        expect(abs(total - told_by_system) < .02 * told_by_system,
+               f"rows {total}, the system says {told_by_system}")
+        expect(0 <= data["rows"]["live_huge"] - 3 * MIB <= 65536, data["rows"])
+        with tempfile.TemporaryDirectory() as folder:
+            inspect(process.pid, "draw", f"{folder}/heap.svg")
+            picture = xml.etree.ElementTree.parse(f"{folder}/heap.svg")
+            expect(sum(1 for _ in picture.iter("{http://www.w3.org/2000/svg}title")) > 40,
+                   "a picture without pages")
+        expect(inspect(process.pid, "top").count("memory report of") == 2, "top")
+
+
+def need_elftools():
+    try:
+        import elftools  # noqa: F401
+    except ImportError:
+        print("no pyelftools")
+        sys.exit(SKIPPED)
+
+
+def check_core(path, told):
+    check(lambda *a: inspect(path, *a), told, False)
+
+
+def core():
+    need_elftools()
+    if not shutil.which("gcore"):
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as folder, subject("wait") as (process, told):
+        done = subprocess.run(["gcore", "-o", f"{folder}/core", str(process.pid)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        path = f"{folder}/core.{process.pid}"
+        if not os.path.exists(path):
+            print(done.stdout)
+            sys.exit(SKIPPED)
+        if "Memory read failed" in done.stdout and "no page" in inspect(path, "address",
+                                                                        told["kept"]):
+            # Level 5 has guards in the mappings of records.
+            print("gdb leaves out mappings in which it cannot read every page")
+            sys.exit(SKIPPED)
+        check_core(path, told)
+        with open(path, "r+b") as file:
+            file.truncate(os.path.getsize(path) // 2)
+        done = subprocess.run([*TOOL, path], stderr=subprocess.PIPE, text=True)
+        expect(done.returncode == 1 and "cut short" in done.stderr, done.stderr)
+
+
+def crash():
+    """The kernel's own dump, of a thread that died in malloc."""
+    need_elftools()
+    if pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip() not in ("core", "core.%p"):
+        print("dumps go elsewhere")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([SUBJECT, "crash"], stdout=subprocess.PIPE, text=True, cwd=folder,
+                              stderr=subprocess.DEVNULL, env=environment())
+        expect(done.returncode < 0, "it did not crash")
+        told = dict(line.split() for line in done.stdout.splitlines())
+        found = sorted(pathlib.Path(folder).glob("core*"))
+        if not found:
+            print("no dump is written here")
+            sys.exit(SKIPPED)
+        text = inspect(found[0], "address", told["kept"])
+        expect("live block" in text and "pointed to by" in text, text)
+        expect("live blocks" in inspect(found[0]), "no report")
+
+
+def gdb():
+    if not shutil.which("gdb"):
+        sys.exit(SKIPPED)
+    with subject("wait") as (process, told):
+        def ask(*command):
+            done = subprocess.run(
+                ["gdb", "-nx", "-batch", "-p", str(process.pid), "-ex",
+                 f"source {INSPECT}/mimalloc-gdb.py", "-ex", "mimalloc " + " ".join(command)],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+            if "ptrace" in done.stdout or "Scripting in the \"Python\"" in done.stdout:
+                print(done.stdout)
+                sys.exit(SKIPPED)
+            lines = done.stdout.splitlines()
+            # What gdb itself says comes first.
+            starts = [i for i, l in enumerate(lines) if re.match(
+                r"(0x\w+ is |\d+ of \d+ live|memory report|  blocks of size)", l)]
+            return "\n".join(lines[starts[-1]:]) if starts else done.stdout
+        check(ask, told, False)
+
+
+def refused(*arguments):
+    done = subprocess.run([*TOOL, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    expect(done.returncode == 1 and "Traceback" not in done.stderr, done.stderr)
+    return done.stderr
+
+
+def refusals():
+    expect("no process" in refused(2 ** 22 + 1), "a process that there is not")
+    expect("has no mimalloc" in refused(os.getpid()), "a process without the library")
+    if os.getuid() != 0:
+        expect("not yours" in refused(1), "somebody else's process")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "core"
+        expect("No such file" in refused(path), "a file that there is not")
+        path.write_bytes(b"\x7fELF and no more")
+        expect("no core dump" in refused(path), "no dump")
+        path.write_bytes(b"")
+        expect("no core dump" in refused(path), "an empty file")
+        expect("no core dump" in refused("/bin/true"), "a program") if _has_elftools() else None
+    with subject("wait") as (process, _):
+        expect("no address" in refused(process.pid, "address", "here"), "no address")
+        expect("takes one" in refused(process.pid, "address"), "none at all")
+        expect("heap.svg" in refused(process.pid, "draw"), "no name")
+        expect("No such file" in refused(process.pid, "draw", "/no/such/folder/x.svg"), "no folder")
+    other_version()
+
+
+def _has_elftools():
+    try:
+        import elftools  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def other_version():
+    """A library that describes itself in a version of the future."""
+    sys.path.insert(0, INSPECT)
+    from mimalloc_inspect import Refusal, layout
+    from mimalloc_inspect.memory import Mapping
+
+    class Memory:
+        title = "a test"
+
+        def __init__(self, version):
+            self.data = layout.HEAD.pack(layout.MAGIC, version, 30500, 8, 0, 0, 36, 36) + bytes(64)
+
+        def read(self, at, size):
+            return self.data[at - 4096:at - 4096 + size].ljust(size, b"\0") if at >= 4096 else None
+
+        def mappings(self):
+            return [Mapping(4096, 4096 + len(self.data), "r--p", "/lib/libmimalloc.so")]
+
+        def smaps(self):
+            return []
+
+    try:
+        layout.find(Memory(layout.VERSION + 1))
+    except Refusal as refusal:
+        expect("version 2" in str(refusal), str(refusal))
+    else:
+        raise AssertionError("another version is taken")
+
+
+def in_time():
+    with subject("grow", "1024") as (process, _):
+        start = time.time()
+        text = inspect(process.pid, "histogram")
+        took = time.time() - start
+        expect(re.search(r"^ +(64|80) +16\d{6} ", text, re.MULTILINE), text)
+        expect(took < 10, f"{took:.1f} s for 1 GiB")
+        print(f"{took:.1f} s for 1 GiB of blocks of 64 bytes")
+
+
+try:
+    {"live": live, "core": core, "crash": crash, "gdb": gdb, "refusals": refusals,
+     "time": in_time}[WAY]()
+except AssertionError as failure:
+    print(f"{WAY}: {failure}")
+    sys.exit(1)
+print(f"{WAY}: good")
