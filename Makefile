@@ -28,7 +28,8 @@ BUILD_NEEDS := cmake:cmake $(firstword $(CC)):gcc
 TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-config file:file \
   git:git strace:strace gdb:gdb cpio:cpio man:man-db mandoc:mandoc doxygen:doxygen \
   cargo:cargo-web|cargo-1.80|cargo qemu-system-x86_64:qemu-system-x86 \
-  import=ensurepip:python3-venv import=elftools:python3-pyelftools valgrind:valgrind /usr/include/valgrind/memcheck.h:valgrind \
+  import=ensurepip:python3-venv import=elftools:python3-pyelftools valgrind:valgrind \
+  /usr/include/valgrind/memcheck.h:valgrind \
   /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools \
   run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
 # The other platforms that `make test` tries.

@@ -27,6 +27,13 @@ class Scan:
         """Places in `data` (which begins at a multiple of words) and their words, of those that may
         be addresses of pages."""
         half, word = self.low, self.word
+        if word == 4:
+            table = memoryview(data)[:len(data) // 4 * 4].cast("I")
+            least, most = self.keys[0] << 16, (self.keys[-1] << 16) + 0xffff
+            for i, value in enumerate(table):
+                if least <= value <= most:
+                    yield i * 4, value
+            return
         for key in self.keys:
             pattern = key.to_bytes(word - half, "little")
             at = data.find(pattern)

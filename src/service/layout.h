@@ -3,8 +3,8 @@
 // /proc/PID/mem or in a core dump: where the records are, and where in them each field is.
 //
 // The compiler makes it, so it is right in every build. It is found by its first bytes, in any
-// module that holds the library. A reader takes it only if it knows the version; the version changes
-// when a field that it reads means something else.
+// module that holds the library. A reader takes it only if it knows the version; the version
+// changes when a field that it reads means something else.
 #ifndef MX_SERVICE_LAYOUT_H
 #define MX_SERVICE_LAYOUT_H
 
