@@ -292,7 +292,10 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
   if (!mx_load_relaxed(&mx_memory_limit.is_hard)) return true;
   if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;
   if (on_pressure != NULL) on_pressure(true);
-  return mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
+  if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;
+  // With purge_delay=-1 nothing else gives free slices back.
+  return mx_arenas_unmap_free(arenas) &&
+         mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
 }
 
 void mx_arenas_purge_tick(mx_arenas_t* arenas) {

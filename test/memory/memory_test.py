@@ -165,6 +165,9 @@ def test_limit_hard():
     expect(r["errno"] == 12, "then errno is ENOMEM")
     expect(r["again"] == r["wanted"], f"{r['again']:.0f} of {r['wanted']:.0f} small blocks fit into "
                                       "what is free between the large ones")
+    expect(r["large"] == 1, "what was used and is free serves a large block")
+    r = run("limit", 200, memory_limit="64MiB", memory_limit_hard=1, purge_delay=-1)
+    expect(r["large"] == 1, "also where free memory is kept for ever")
 
 
 def test_limit_soft():
