@@ -7,8 +7,6 @@
 #include "alloc.h"
 #include "fast.h"
 
-#define EINVAL_ EINVAL
-
 // The page whose block p can be, or NULL.
 static mx_page_t* page_of(const void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
@@ -65,7 +63,7 @@ mx_noinline static void free_any(void* p) {
   // Only constant fields of the page are read: it may be another thread's.
   void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));
   if (mx_unlikely(block == NULL)) {
-    mx_error(EINVAL_, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
+    mx_error(EINVAL, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
                                                         : "free: invalid pointer: %p\n", p);
     if (page != NULL) mx_track_wrong(p);
     return;

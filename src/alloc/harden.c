@@ -8,10 +8,6 @@
 #include "alloc.h"
 #include "guarded.h"
 
-#define EAGAIN_ EAGAIN
-#define EFAULT_ EFAULT
-#define EINVAL_ EINVAL
-
 // How many bytes of the slack are as they were.
 static size_t count_intact(const uint8_t* end, size_t slack) {
   size_t i = 0;
@@ -33,12 +29,12 @@ static size_t size_of(const mx_page_t* page, const void* block) {
 
 static void report_free(const char* function, const mx_page_t* page, const void* p) {
   if ((uintptr_t)p % sizeof(void*) != 0) {
-    mx_error(EINVAL_, "%s: invalid (unaligned) pointer: %p\n", function, p);
+    mx_error(EINVAL, "%s: invalid (unaligned) pointer: %p\n", function, p);
   } else if (!mx_page_could_be_block(page, p)) {
-    mx_error(EINVAL_, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
+    mx_error(EINVAL, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
              most_of(page));
   } else {
-    mx_error(EAGAIN_, "%s: double free detected of block %p with size %zu\n", function, p,
+    mx_error(EAGAIN, "%s: double free detected of block %p with size %zu\n", function, p,
              most_of(page));
   }
   mx_track_wrong(p);
@@ -50,17 +46,17 @@ static void report_overflow(const mx_page_t* page, const void* block) {
   const size_t size = (known == 0 ? most_of(page) : known);
   const size_t filled = mx_slack_filled(page->block_size, most_of(page) - size);
   const size_t good = count_intact((const uint8_t*)block + size, filled);
-  mx_error(EFAULT_, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
+  mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
            size, size + (good < filled || filled == 0 ? good : most_of(page) - size));
 }
 
 static void report_underflow(const mx_page_t* page, const void* block) {
-  mx_error(EFAULT_, "buffer underflow of heap block %p (size at most %zu): write before its start, "
+  mx_error(EFAULT, "buffer underflow of heap block %p (size at most %zu): write before its start, "
            "or past the end of the block in front\n", block, most_of(page));
 }
 
 static void report_used_after_free(const mx_page_t* page, const void* block, size_t at) {
-  mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n", block,
+  mx_error(EFAULT, "use after free of heap block %p of size %zu: write at byte %zu\n", block,
            most_of(page), at);
 }
 
@@ -69,7 +65,7 @@ static void report_spoiled(const mx_page_t* page, const void* block) {
   if (MX_PADDING && !mx_pad_is_state(mx_pad_state(page, block), page->block_size)) {
     report_underflow(page, block);
   } else {
-    mx_error(EFAULT_, "corrupted free list: block %p of size %zu is in use\n", block,
+    mx_error(EFAULT, "corrupted free list: block %p of size %zu is in use\n", block,
              most_of(page));
   }
 }
@@ -84,7 +80,7 @@ static bool is_just_damaged(mx_page_t* page, void* block) {
     return true;
   }
   if (could_be && !mx_page_is_block(page, block)) {
-    mx_error(EINVAL_, "free: invalid pointer: %p\n", block);
+    mx_error(EINVAL, "free: invalid pointer: %p\n", block);
   } else {
     report_free("free", page, block);
   }
@@ -230,7 +226,7 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
       return false;
     }
     if (!is_carved(page, block)) {
-      mx_error(EINVAL_, "free: invalid pointer: %p\n", block);
+      mx_error(EINVAL, "free: invalid pointer: %p\n", block);
       return false;
     }
     report_underflow(page, block);
@@ -315,7 +311,7 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
   // What is no live block is reported by the free that follows.
   if (mx_pagemap_is_none(page) || mx_page_is_zeroblock(page)) return true;
   if (align > 0 && !mx_is_aligned(block, align)) {
-    mx_error(EINVAL_, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
+    mx_error(EINVAL, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
     return false;
   }
   if (!mx_page_could_be_block(page, block)) return true;
@@ -323,6 +319,6 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
   const size_t has = size_of(page, block);
   // What realloc made 0 bytes has one, which can be read.
   if (size == SIZE_MAX || size == has || (size == 0 && has == 1)) return true;
-  mx_error(EINVAL_, "%s: block %p has size %zu, not %zu\n", function, block, has, size);
+  mx_error(EINVAL, "%s: block %p has size %zu, not %zu\n", function, block, has, size);
   return false;
 }

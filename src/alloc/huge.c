@@ -26,8 +26,6 @@
 // A huge block of so many large OS pages may be backed by them.
 #define THP_PAGES_MIN 4
 
-#define EAGAIN_ EAGAIN
-
 // ---- allocating and freeing --------------------------------------------------------------------
 
 // From byte `from` to byte `to` a block will be used. All of it counts as memory in use at once,
@@ -131,7 +129,7 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
 void mx_huge_free(mx_page_t* page) {
   uintptr_t live = MX_OWNER_HUGE;
   if (!mx_cas_strong_acq_rel(&page->owner, &live, (uintptr_t)0)) {
-    mx_error(EAGAIN_, "free: double free detected of block %p (size %zu)\n", (void*)page->start,
+    mx_error(EAGAIN, "free: double free detected of block %p (size %zu)\n", (void*)page->start,
              page->block_size);
     return;
   }

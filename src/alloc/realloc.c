@@ -12,8 +12,6 @@
 #include "fast.h"
 #include "sample.h"
 
-#define EINVAL_ EINVAL
-
 // As mx_sample_turn. Guarded blocks are as aligned as their size, up to what slices are.
 static void* alloc_apart_sampled(mx_theap_t* theap, size_t size, size_t align) {
   if (align > MX_SLICE_SIZE) return NULL;
@@ -150,8 +148,8 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
   if (mx_unlikely(mx_block_of(p) == NULL)) {
-    mx_error(EINVAL_, "realloc: invalid pointer %p\n", p);
-    mx_os_set_errno(EINVAL_);
+    mx_error(EINVAL, "realloc: invalid pointer %p\n", p);
+    mx_os_set_errno(EINVAL);
     return NULL;
   }
   const size_t usable = mx_usable_size(p);

@@ -10,9 +10,6 @@
 #include "fast.h"
 #include "sample.h"
 
-#define ENOMEM_ ENOMEM
-#define EOVERFLOW_ EOVERFLOW
-
 #define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited
 
 static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero) {
@@ -43,8 +40,8 @@ mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
 }
 
 mx_cold void* mx_alloc_failed(size_t size) {
-  mx_error(ENOMEM_, "unable to allocate memory (%zu bytes)\n", size);
-  mx_os_set_errno(ENOMEM_);
+  mx_error(ENOMEM, "unable to allocate memory (%zu bytes)\n", size);
+  mx_os_set_errno(ENOMEM);
   return NULL;
 }
 
@@ -60,7 +57,7 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
     if (theap == NULL) return mx_alloc_failed(size);
   }
   if (mx_unlikely(size > MX_MAX_ALLOC)) {
-    mx_error(EOVERFLOW_, "allocation request is too large (%zu bytes)\n", size);
+    mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
     return mx_alloc_failed(size);
   }
   note_visit(theap);

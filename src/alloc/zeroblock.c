@@ -13,7 +13,6 @@
 #include "alloc.h"
 #include "harden.h"
 
-#define EAGAIN_ EAGAIN
 #define PLACES (MX_SLICE_SIZE / MX_ALIGN)
 
 #define TRIES 4  // slices in which an aligned place is looked for
@@ -128,7 +127,7 @@ void mx_zeroblock_free(mx_page_t* page, void* p) {
   const size_t place = (size_t)((const uint8_t*)p - page->start) / MX_ALIGN;
   const uint64_t bit = (uint64_t)1 << (place % 64);
   if ((mx_and_acq_rel(&taken->words[place / 64], ~bit) & bit) == 0) {
-    mx_error(EAGAIN_, "free: double free detected of block %p with size 0\n", p);
+    mx_error(EAGAIN, "free: double free detected of block %p with size 0\n", p);
     return;
   }
   if (mx_add_acq_rel(&taken->left, 1) != 0) return;

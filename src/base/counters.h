@@ -26,8 +26,7 @@ typedef struct mx_count_s {
   Y(reset) Y(purged) Y(mmap_calls) Y(commit_calls) Y(reset_calls) Y(purge_calls) Y(arena_count) \
   Y(malloc_huge_count) Y(malloc_guarded_count) Y(arena_rollback_count) Y(arena_purges)          \
   Y(pages_extended) Y(pages_retire) Y(page_searches) Y(page_searches_count)                     \
-  Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(pages_reabandon_full)                    \
-  Y(pages_unabandon_busy_wait) Y(heaps_delete_wait) Y(holes_purged)
+  Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(heaps_delete_wait) Y(holes_purged)
 
 #define MX_COUNTER_X(name) mx_count_t name;
 #define MX_COUNTER_Y(name) mx_atomic(int64_t) name;

@@ -10,8 +10,6 @@ typedef struct mx_facts_s {
   size_t large_page;    // bytes of a large OS page (2 MiB on most), 0 when the OS has none
   unsigned va_bits;     // usable bits of an address
   unsigned near_bits;   // addresses below 2^near_bits can be asked for with a hint: see mem/vmem.c
-  unsigned cpus;        // processors that this process may use
-  unsigned numa_nodes;  // at least 1
   bool purge_keeps_guards;  // an inaccessible place is one still when contents were dropped
   bool is_redirected;   // the calls of a C run-time were turned to us (Windows)
 } mx_facts_t;

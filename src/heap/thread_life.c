@@ -21,8 +21,6 @@
 #include "../os/thread.h"
 #include "heap.h"
 
-#define EINVAL_ EINVAL
-
 #define SLOTS_MIN 16
 
 mx_subproc_t mx_subproc_main;
@@ -235,7 +233,7 @@ static bool reserve_slot(mx_theap_t* first, size_t slot) {
 
 static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
   if (mx_load_relaxed(&heap->id) == MX_HEAP_GONE) {
-    mx_error(EINVAL_, "heap %p was deleted or destroyed\n", (void*)heap);
+    mx_error(EINVAL, "heap %p was deleted or destroyed\n", (void*)heap);
     return NULL;
   }
   absorb_orphans(first);

@@ -57,8 +57,6 @@ void mx_os_init(void) {
   mx_facts.va_bits = MX_UNIX_VA_BITS;
   mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, MX_LINUX_NEAR_BITS);
   mx_facts.purge_keeps_guards = true;
-  mx_facts.cpus = 1;
-  mx_facts.numa_nodes = 1;
 }
 
 // What a process has of its memory counts only when it is touched, unless the system keeps account

@@ -41,8 +41,6 @@ void mx_os_init(void) {
   mx_facts.os_page = (page > 0 ? (size_t)page : 4096);
   mx_facts.large_page = 0;
   mx_facts.va_bits = mx_facts.near_bits = MX_UNIX_VA_BITS;
-  mx_facts.cpus = 1;
-  mx_facts.numa_nodes = 1;
 }
 
 // ---- address space -----------------------------------------------------------------------------

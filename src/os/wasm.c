@@ -24,8 +24,6 @@ void mx_os_init(void) {
   mx_facts.os_page = WASM_PAGE;
   mx_facts.large_page = 0;
   mx_facts.va_bits = mx_facts.near_bits = (MX_64BIT ? 34 : 32);  // engines grant no more
-  mx_facts.cpus = 1;
-  mx_facts.numa_nodes = 1;
 }
 
 // ---- address space -----------------------------------------------------------------------------

@@ -44,8 +44,6 @@ void mx_os_init(void) {
   mx_facts.large_page = GetLargePageMinimum();
   mx_facts.va_bits = mx_bit_high((size_t)(uintptr_t)info.lpMaximumApplicationAddress) + 1;
   mx_facts.near_bits = mx_facts.va_bits;
-  mx_facts.cpus = info.dwNumberOfProcessors;
-  mx_facts.numa_nodes = 1;
   granularity = info.dwAllocationGranularity;
   mx_windows_find_waits();
   dynamic.alloc2 =

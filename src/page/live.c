@@ -9,9 +9,6 @@
 #include "delay.h"
 #include "state.h"
 
-#define EAGAIN_ EAGAIN
-#define EFAULT_ EFAULT
-
 void mx_live_clear(mx_page_t* page) {
   if (!MX_LIVE_BITS || page->arena == NULL) return;
   for (uint32_t i = 0; i < page->slice_count; i++) {
@@ -35,7 +32,7 @@ static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t state = mx_pad_state(page, block);
   if (state == MX_PAD_FREE || mx_pad_is_size(state)) return false;
   if (state != MX_PAD_GONE) {
-    mx_error(EFAULT_, "use after free of heap block %p of size %zu: write at byte %zu\n",
+    mx_error(EFAULT, "use after free of heap block %p of size %zu: write at byte %zu\n",
              (const void*)block, page->block_size - MX_PAD, page->block_size - MX_PAD);
   }
   mx_pad_set(page, block, MX_PAD_FREE);
@@ -51,7 +48,7 @@ bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
     mx_block_t* const next = mx_block_next(page, b);
     const bool was_live = (!MX_LIVE_BITS || end_live(page, b));
     if ((MX_PADDING && !end_gone(page, b)) || !was_live) {
-      mx_error(EAGAIN_, "free: double free detected of block %p with size %zu\n", (void*)b,
+      mx_error(EAGAIN, "free: double free detected of block %p with size %zu\n", (void*)b,
                page->block_size - MX_PAD);
       if (last == NULL) list = next;
       else mx_block_set_next(page, last, next);

@@ -61,8 +61,7 @@ static void tally_counter(mi_stat_counter_t* to, mx_atomic(int64_t)* from) {
   Y(reset) Y(purged) Y(mmap_calls) Y(commit_calls) Y(reset_calls) Y(purge_calls) Y(arena_count) \
   Y(malloc_huge_count) Y(malloc_guarded_count) Y(arena_rollback_count) Y(arena_purges)          \
   Y(pages_extended) Y(pages_retire) Y(page_searches) Y(page_searches_count)                     \
-  Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(pages_reabandon_full)                    \
-  Y(pages_unabandon_busy_wait) Y(heaps_delete_wait)
+  Y(pages_reclaim_on_alloc) Y(pages_reclaim_on_free) Y(heaps_delete_wait)
 
 #define TALLY_COUNT(name) tally_count(&stats->name, &counters->name);
 #define TALLY_COUNTER(name) tally_counter(&stats->name, &counters->name);

@@ -147,8 +147,6 @@ static void put_pages(mx_out_t* out, const mi_stats_t* stats) {
   put_count(out, "abandoned", mx_amount_items, &stats->pages_abandoned);
   put_counter(out, "reclaima", mx_amount_items, &stats->pages_reclaim_on_alloc);
   put_counter(out, "reclaimf", mx_amount_items, &stats->pages_reclaim_on_free);
-  put_counter(out, "reabandon", mx_amount_items, &stats->pages_reabandon_full);
-  put_counter(out, "waits", mx_amount_items, &stats->pages_unabandon_busy_wait);
   put_counter(out, "extended", mx_amount_items, &stats->pages_extended);
   put_counter(out, "retire", mx_amount_items, &stats->pages_retire);
   char average[MX_AMOUNT_SIZE];

@@ -29,8 +29,6 @@ void mx_os_init(void) {
     if (pool != (uint8_t*)POOL_START) ex_fail("no pool at the address for it");
     world_memory = pool + POOL_SIZE;
   }
-  mx_facts.cpus = 2;
-  mx_facts.numa_nodes = 1;
 }
 
 // For what setup needs; explored threads get more only where the scenario says so.

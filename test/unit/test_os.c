@@ -75,7 +75,7 @@ static void test_contents(void) {
 static void test_machine(void) {
   EXPECT(mx_is_pow2(mx_facts.os_page) && mx_facts.os_page <= 65536);
   EXPECT(mx_facts.va_bits >= 32 && mx_facts.va_bits <= 8 * sizeof(void*));
-  EXPECT(mx_facts.cpus >= 1 && mx_facts.numa_nodes >= 1 && mx_os_numa_count() >= 1);
+  EXPECT(mx_os_numa_count() >= 1);
   EXPECT(mx_os_numa_node() < 1024);
   const uint64_t before = mx_os_clock_msecs();
   mx_os_yield();
