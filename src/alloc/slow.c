@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What happens when the current page does not serve: refilling, out of memory; and the sizes
-// whose bin takes a table to find.
+// What happens when the current page does not serve, and the sizes whose bin takes a table to find.
+//
+// The way from malloc to a fresh page: mx_alloc_in (fast.h) finds no block and calls mx_alloc_slow,
+// which passes by the sampling; alloc_visit counts a visit, with what is due then, and what is to be
+// done without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page with a block,
+// which has mx_page_fresh (heap/adopt.c) make one.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -12,17 +16,8 @@
 
 #define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited
 
-static void* alloc_in_bin(mx_theap_t* theap, size_t size, size_t bin, bool zero) {
-  bool is_zero;
-  mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
-  if (page == NULL) return NULL;
-  mx_block_t* const block = mx_page_pop(page);
-  if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
-  else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
-  return block;
-}
-
-static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
+// From a page that has a block for certain, or a page of its own.
+static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
   if (padded > MX_BIN_MAX_SIZE) {
@@ -30,7 +25,13 @@ static void* alloc_once(mx_theap_t* theap, size_t size, bool zero) {
     if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;
   }
-  return alloc_in_bin(theap, size, mx_bin_of(padded), zero);
+  bool is_zero;
+  mx_page_t* const page = mx_theap_refill(theap, mx_bin_of(padded), &is_zero);
+  if (page == NULL) return NULL;
+  mx_block_t* const block = mx_page_pop(page);
+  if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
+  else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
+  return block;
 }
 
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
@@ -51,7 +52,8 @@ static void note_visit(mx_theap_t* theap) {
   if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
 }
 
-static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
+// One visit of the slow path, for a theap that may still have to be made.
+static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_unlikely(theap->heap == NULL)) {
     theap = mx_thread_theap();
     if (theap == NULL) return mx_alloc_failed(size);
@@ -63,10 +65,10 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   note_visit(theap);
   void* p = NULL;
   if (mx_unlikely(mx_sample_is_on())) p = mx_sample_begin(theap, size);
-  if (mx_likely(p == NULL)) p = alloc_once(theap, size, zero);
+  if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_on_pressure(theap);
-    p = alloc_once(theap, size, zero);
+    p = alloc_refilled(theap, size, zero);
     if (p == NULL) return mx_alloc_failed(size);
   }
   return p;
@@ -74,26 +76,40 @@ static void* alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
 
 mx_noinline static void* alloc_visit(size_t size, mx_theap_t* theap, bool zero) {
   mx_call_enter();
-  void* const p = alloc_slow(size, theap, zero);
+  void* const p = alloc_in_visit(size, theap, zero);
   mx_call_leave();
   return p;
+}
+
+// ---- from a page by the size's bin -------------------------------------------------------------
+
+typedef void* alloc_fn(size_t size, mx_theap_t* theap, bool zero);
+
+// Takes a block of one of `pages`, a page for each bin: the front, or the current pages behind it.
+// What that does not serve is left to `otherwise`. Above MX_SMALL_MAX a comparison is saved.
+mx_inline void* alloc_from(mx_page_t* const* pages, size_t size, mx_theap_t* theap, bool zero,
+                           bool is_medium, alloc_fn* otherwise) {
+  if (MX_ZERO_BLOCKS && size == 0) return otherwise(size, theap, zero);
+  const size_t padded = (!is_medium && size == 0 ? 1 : size) + MX_PAD;
+  mx_page_t* page;
+  if (is_medium && mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) {
+    page = pages[mx_bin_of_medium(padded)];
+  } else if (mx_likely(size <= MX_BIN_MAX_SIZE - MX_PAD)) {
+    page = pages[mx_bin_of(padded)];
+  } else {
+    return otherwise(size, theap, zero);
+  }
+  mx_block_t* const block = mx_take(page, size, false);
+  if (mx_unlikely(block == NULL)) return otherwise(size, theap, zero);
+  if (zero) memset(block, 0, MX_PADDING ? size : page->block_size);
+  return block;
 }
 
 // ---- sampled threads ---------------------------------------------------------------------------
 
 // What the fast path does, which had nothing to look at but an empty front.
 mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
-  if (size - MX_SIZE_MIN > MX_BIN_MAX_SIZE - MX_PAD - MX_SIZE_MIN) {
-    return alloc_visit(size, theap, zero);
-  }
-  const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
-  const bool is_small = (padded <= MX_SMALL_MAX);
-  mx_page_t* const page =
-      theap->current[mx_likely(is_small) ? (padded + MX_ALIGN - 1) / MX_ALIGN : mx_bin_of(padded)];
-  mx_block_t* const block = mx_take(page, size, false);
-  if (mx_unlikely(block == NULL)) return alloc_visit(size, theap, zero);
-  if (zero) memset(block, 0, MX_PADDING ? size : page->block_size);
-  return block;
+  return alloc_from(theap->current, size, theap, zero, false, &alloc_visit);
 }
 
 mx_noinline static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero) {
@@ -126,26 +142,11 @@ mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
-  if (MX_ZERO_BLOCKS && size == 0) return mx_alloc_slow(0, theap, false);
-  const size_t padded = size + MX_PAD;
-  mx_page_t* page;
-  if (mx_likely(size <= MX_BIN_TABLE_MAX - MX_PAD)) page = theap->front[mx_bin_of_medium(padded)];
-  else if (size <= MX_BIN_MAX_SIZE - MX_PAD) page = theap->front[mx_bin_of(padded)];
-  else return mx_alloc_slow(size, theap, false);
-  mx_block_t* const block = mx_take(page, size, false);
-  if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
-  return block;
+  return alloc_from(theap->front, size, theap, false, true, &mx_alloc_slow);
 }
 
 void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
-  if (size > MX_BIN_MAX_SIZE - MX_PAD || (MX_ZERO_BLOCKS && size == 0)) {
-    return mx_alloc_slow(size, theap, true);
-  }
-  mx_page_t* const page = theap->front[mx_bin_of((size == 0 ? 1 : size) + MX_PAD)];
-  mx_block_t* const block = mx_take(page, size, false);
-  if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, true);
-  memset(block, 0, MX_PADDING ? size : page->block_size);
-  return block;
+  return alloc_from(theap->front, size, theap, true, false, &mx_alloc_slow);
 }
 
 // Clears 80 to 1,024 bytes, a multiple of 16, with stores that may overlap: so short, memset takes
