@@ -27,9 +27,7 @@ set(mi_source_names
   mem/random.c
   mem/vmem.c
   arena/arena.c
-  arena/arena_list.c
   arena/commit.c
-  arena/guard.c
   arena/huge_pages.c
   arena/move.c
   arena/purge.c
@@ -38,7 +36,6 @@ set(mi_source_names
   page/holes.c
   page/live.c
   page/page.c
-  page/walk_pages.c
   heap/adopt.c
   heap/claim.c
   heap/deferred.c
@@ -88,7 +85,6 @@ set(mi_source_names
   api/api_arena.c
   api/api_basic.c
   api/api_cpp.c
-  api/api_guarded.c
   api/api_heap.c
   api/api_heap_manage.c
   api/api_hooks.c

@@ -39,9 +39,7 @@
 #include "mem/vmem.c"
 
 #include "arena/arena.c"
-#include "arena/arena_list.c"
 #include "arena/commit.c"
-#include "arena/guard.c"
 #include "arena/huge_pages.c"
 #include "arena/move.c"
 #include "arena/purge.c"
@@ -51,7 +49,6 @@
 #include "page/holes.c"
 #include "page/live.c"
 #include "page/page.c"
-#include "page/walk_pages.c"
 
 #include "heap/adopt.c"
 #include "heap/claim.c"
@@ -105,7 +102,6 @@
 #include "api/api_arena.c"
 #include "api/api_basic.c"
 #include "api/api_cpp.c"
-#include "api/api_guarded.c"
 #include "api/api_heap.c"
 #include "api/api_heap_manage.c"
 #include "api/api_hooks.c"

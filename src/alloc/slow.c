@@ -2,9 +2,9 @@
 // What happens when the current page does not serve, and the sizes whose bin takes a table to find.
 //
 // The way from malloc to a fresh page: mx_alloc_in (fast.h) finds no block and calls mx_alloc_slow,
-// which passes by the sampling; alloc_visit counts a visit, with what is due then, and what is to be
-// done without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page with a block,
-// which has mx_page_fresh (heap/adopt.c) make one.
+// which passes by the sampling; alloc_visit counts a visit, with what is due then, and knows what
+// to do without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page that has a
+// block, which lets mx_page_fresh (heap/adopt.c) make one.
 #include <string.h>
 
 #include "../base/hooks.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The calls on thread-heaps: for the thread that has one in hand, without a look-up.
 #include "handles.h"
+#include "../../include/mimalloc.h"
+#include "../alloc/sample.h"
 #include "verbs.h"
 
 mi_theap_t* mi_heap_theap(mi_heap_t* heap) { return mx_api_theap_handle(mx_api_theap_of(heap)); }
@@ -42,4 +44,24 @@ void* mi_theap_malloc_aligned(mi_theap_t* theap, size_t size, size_t alignment) 
 
 void* mi_theap_realloc(mi_theap_t* theap, void* p, size_t newsize) mi_attr_noexcept {
   return mx_verb_realloc(mx_api_theap(theap), p, newsize, false);
+}
+
+// ---- guarded blocks -----------------------------------------------------------------------------
+
+void mi_theap_guarded_set_sample_rate(mi_theap_t* theap, size_t sample_rate, size_t seed) {
+  if (theap != NULL) mx_sample_set_rate(mx_api_theap(theap), sample_rate, seed);
+}
+
+void mi_theap_guarded_set_size_bound(mi_theap_t* theap, size_t min, size_t max) {
+  if (theap != NULL) mx_sample_set_bound(mx_api_theap(theap), min, max);
+}
+
+void mi_heap_guarded_set_sample_rate(mi_heap_t* heap, size_t sample_rate, size_t seed) {
+  mx_theap_t* const theap = mx_api_theap_of(heap);
+  if (theap != NULL) mx_sample_set_rate(theap, sample_rate, seed);
+}
+
+void mi_heap_guarded_set_size_bound(mi_heap_t* heap, size_t min, size_t max) {
+  mx_theap_t* const theap = mx_api_theap_of(heap);
+  if (theap != NULL) mx_sample_set_bound(theap, min, max);
 }

@@ -7,6 +7,7 @@
 #include "../base/options.h"
 #include "../mem/random.h"
 #include "../mem/vmem.h"
+#include "../os/track.h"
 #include "../os/os.h"
 
 // Arenas grow: each time this many exist, the next ones are twice as large.
@@ -224,4 +225,63 @@ mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
     }
   }
   return NULL;
+}
+
+// ---- the ends of a sub-process' arenas ----------------------------------------------------------
+
+void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
+  const size_t count = mx_exchange_acq_rel(&from->count, (size_t)0);
+  mx_lock_acquire(&to->lock);
+  size_t n = mx_load_relaxed(&to->count);
+  for (size_t i = 0; i < count; i++) {
+    // Beyond the last place arenas stay what they are to their blocks, but serve no new ones.
+    if (n < MX_ARENAS_MAX) mx_store_release(&to->items[n++], mx_arena_at(from, i));
+    mx_store_relaxed(&from->items[i], (mx_arena_t*)NULL);
+  }
+  mx_store_release(&to->count, n);
+  mx_lock_release(&to->lock);
+  mx_add_relaxed(&to->in_use, mx_exchange_relaxed(&from->in_use, (intptr_t)0));
+  mx_add_relaxed(&to->purgeable, mx_exchange_relaxed(&from->purgeable, (intptr_t)0));
+  uint64_t none = 0;
+  mx_cas_strong_acq_rel(&to->purge_at, &none, mx_exchange_relaxed(&from->purge_at, (uint64_t)0));
+}
+
+void mx_arenas_destroy(mx_arenas_t* arenas) {
+  const size_t count = mx_exchange_acq_rel(&arenas->count, (size_t)0);
+  mx_store_relaxed(&arenas->purge_at, (uint64_t)0);
+  mx_store_relaxed(&arenas->purgeable, (intptr_t)0);
+  mx_store_relaxed(&arenas->in_use, (intptr_t)0);
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);
+    if (arena == NULL) continue;
+    mx_arena_untouch(arena, arena->start, arena->slices * MX_SLICE_SIZE);
+    mx_pagemap_set(arena->start, arena->slices, NULL);
+    mx_track_open(arena->start, arena->slices * MX_SLICE_SIZE);
+    // What is the user's again is as it was.
+    if (MX_GUARD_PAGES && arena->mapping == NULL) mx_arena_guard(arena, 0, arena->slices, false);
+    mx_arena_unmap(arena);
+    mx_vmem_unmap_meta(arena, arena->meta_size);
+  }
+}
+
+// ---- guards -------------------------------------------------------------------------------------
+
+static uint8_t* last_os_page(const mx_arena_t* arena, size_t slice) {
+  return arena->start + (slice + 1) * MX_SLICE_SIZE - mx_facts.os_page;
+}
+
+bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) {
+  const size_t last = index + count - 1;
+  bool ok = true;
+  for (size_t i = index; i <= last; i++) {
+    const bool wants = (wanted && i == last);
+    if (mx_bits_test(arena->guarded, i) == wants) continue;
+    // A fork may come in between: a guard that is noted and not there does no harm.
+    if (wants) mx_bits_set(arena->guarded, i, 1);
+    const bool done = mx_os_guard(last_os_page(arena, i), mx_facts.os_page, wants);
+    if (done != wants) mx_bits_clear(arena->guarded, i, 1);
+    else if (!wants) ok = false;
+  }
+  return ok;
 }
