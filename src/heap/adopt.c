@@ -37,6 +37,7 @@ static void count_page(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
 
 // The same for a first-class heap, whose lock is held.
 static void count_page_locked(mx_heap_t* heap, const mx_page_t* page, int64_t change) {
+  mx_check(mx_lock_is_mine(&heap->lock));
   if (mx_page_is_huge(page)) {
     count_page(heap, page, change);
     return;
@@ -47,6 +48,8 @@ static void count_page_locked(mx_heap_t* heap, const mx_page_t* page, int64_t ch
 }
 
 static void put_in(mx_heap_t* heap, mx_page_t* page) {
+  mx_check(mx_lock_is_mine(&heap->lock) && !mx_heap_is_main(heap));
+  mx_check(mx_page_heap(page) == heap);
   page->heap_next = heap->pages;
   page->heap_prev = NULL;
   if (heap->pages != NULL) heap->pages->heap_prev = page;
@@ -55,6 +58,7 @@ static void put_in(mx_heap_t* heap, mx_page_t* page) {
 }
 
 void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
+  mx_check(mx_page_heap(page) == heap && heap->subproc != NULL);
   if (mx_heap_is_main(heap)) {
     count_page(heap, page, 1);
     return;
@@ -74,6 +78,7 @@ static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
 }
 
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
     mx_page_t* const kept = reuse_kept(heap, bin);
     if (kept != NULL) return kept;
@@ -86,6 +91,7 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;
+  mx_check(slices.arena != NULL && slices.count >= count);
   mx_page_t* page = mx_arena_record(slices.arena, slices.index);
   const bool is_open =
       (!MX_GUARD_PAGES || mx_arena_guard(slices.arena, slices.index, slices.count, true));
@@ -99,6 +105,8 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
 }
 
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page) {
+  mx_check(page->arena != NULL && page->slice_count > 0);
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   mx_page_hold(page);  // nobody has borrowed it, and nobody may from now on
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
@@ -118,6 +126,8 @@ void mx_page_release(mx_page_t* page) {
 }
 
 static void take_out(mx_heap_t* heap, mx_page_t* page) {
+  mx_check(mx_lock_is_mine(&heap->lock));
+  mx_check(page->heap_prev != NULL || heap->pages == page);
   if (heap->search_from == page) heap->search_from = page->heap_next;
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;
@@ -147,6 +157,7 @@ mx_subproc_t* mx_heap_unlink_page(mx_page_t* page) {
 // ---- the list of abandoned pages ---------------------------------------------------------------
 
 static void list(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
+  mx_check(bin < MX_BIN_HUGE && index < arena->slices);
   const size_t changed = mx_bits_set(mx_arena_abandoned(arena, bin), index, 1);
   if (changed == 0) return;
   mx_add_relaxed(&subproc->listed[bin], changed);
@@ -154,6 +165,7 @@ static void list(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t in
 }
 
 static void unlist(mx_subproc_t* subproc, mx_arena_t* arena, size_t bin, size_t index) {
+  mx_check(bin < MX_BIN_HUGE && index < arena->slices);
   const size_t changed = mx_bits_clear(mx_arena_abandoned(arena, bin), index, 1);
   if (changed == 0) return;
   mx_add_relaxed(&subproc->listed[bin], -changed);
@@ -169,6 +181,7 @@ static void count_listed(mx_heap_t* heap, const mx_page_t* page, size_t change) 
 }
 
 void mx_page_own_again(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   if (page->is_listed == 0) return;
   page->is_listed = 0;
   mx_heap_t* const heap = mx_page_heap(page);
@@ -179,6 +192,7 @@ void mx_page_own_again(mx_page_t* page) {
 // ---- abandoning --------------------------------------------------------------------------------
 
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid) {
+  mx_check(page->free == NULL && page->used > 0);
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   if (mx_remote_disown(page)) return true;
   mx_page_set_owner(page, tid);
@@ -198,6 +212,7 @@ static bool was_moved(mx_page_t* page, const mx_heap_t* heap) {
 
 // False: blocks were freed into it meanwhile, or its heap changed; it is still the caller's.
 static bool disown_listed(mx_page_t* page) {
+  mx_check(page->used > 0 && page->is_listed == 0);
   mx_heap_t* const heap = mx_page_heap(page);
   const bool is_main = mx_heap_is_main(heap);
   mx_subproc_t* const subproc = heap->subproc;
@@ -221,6 +236,8 @@ static bool disown_listed(mx_page_t* page) {
 }
 
 void mx_page_abandon(mx_page_t* page) {
+  mx_check(!mx_page_is_huge(page));
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   while (page->used > 0) {
     if (disown_listed(page)) return;
@@ -233,6 +250,7 @@ void mx_page_abandon(mx_page_t* page) {
 
 // An owned page that was found by its bit: is it what the bit said? If not it goes back.
 static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin) {
+  mx_check(mx_load_relaxed(&page->owner) == 0);
   mx_page_own_again(page);
   mx_page_collect(page);
   if (mx_page_heap(page) == heap && page->bin == bin && mx_page_has_free(page)) return true;
@@ -271,6 +289,7 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, siz
 // Looks at a part of the bitmaps only: the next search for this bin begins where one ended that did
 // not get through. In an arena of 1 GiB each search sees all.
 static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
+  mx_check(mx_heap_is_main(heap));
   mx_subproc_t* const subproc = heap->subproc;
   const size_t count = mx_load_acquire(&subproc->arenas.count);
   const uint64_t from = mx_load_relaxed(&subproc->search_from[bin]);
@@ -292,6 +311,7 @@ static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
 }
 
 static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
+  mx_check(!mx_heap_is_main(heap));
   if (mx_load_relaxed(&heap->listed) == 0) return NULL;
   mx_page_t* found = NULL;
   mx_lock_acquire(&heap->lock);
@@ -314,6 +334,7 @@ static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
 }
 
 mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE);
   mx_page_t* page = NULL;
   if (!mx_heap_is_main(heap)) {
     page = reclaim_in_heap(heap, bin);

@@ -28,6 +28,8 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
 }
 
 static void take_or_abandon(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
+  mx_check(!mx_page_is_huge(page));
   mx_page_own_again(page);
   mx_page_collect(page);
   if (page->used == 0) {

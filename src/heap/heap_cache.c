@@ -24,6 +24,7 @@ static bool is_cacheable(const mx_heap_t* heap, mx_page_t* page) {
 }
 
 bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
+  mx_check(page->arena != NULL || mx_page_is_huge(page));
   if (mx_page_is_huge(page) || !is_cacheable(heap, page)) return false;
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   page->theap = NULL;
@@ -34,11 +35,13 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   page->is_listed = 0;
   const uint32_t count = mx_load_relaxed(&heap->cached_count);
   heap->cached[count] = page;
+  mx_check(count < MX_HEAP_CACHED_MAX);
   mx_store_relaxed(&heap->cached_count, count + 1);
   return true;
 }
 
 static void relink(mx_page_t* page) {
+  mx_check(page->capacity > 0 && page->free == NULL && page->used == 0);
   const size_t count = mx_min(page->capacity, RELINK_MAX), size = page->block_size;
   uint8_t* p = page->start;
   uint8_t* const last = p + (count - 1) * size;
@@ -51,6 +54,7 @@ static void relink(mx_page_t* page) {
 }
 
 mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {
+  mx_check(mx_lock_is_mine(&heap->lock));
   const uint32_t count = mx_load_relaxed(&heap->cached_count);
   for (uint32_t i = count; i-- > 0;) {
     mx_page_t* const page = heap->cached[i];

@@ -29,6 +29,7 @@
 
 // Under both locks, as is the moving of the counters that follows from it.
 static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
+  mx_check(mx_lock_is_mine(&heap->lock) && heap != main_heap);
   mx_lock_acquire(&main_heap->lock);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     mx_theap_unlink(heap, theap);
@@ -42,6 +43,7 @@ static void move_theaps(mx_heap_t* heap, mx_heap_t* main_heap) {
 // The list of those pages that were abandoned, now owned by this code. It is made of the links that
 // theaps use: nobody has such a page in a theap.
 static mx_page_t* move_pages(mx_heap_t* heap, mx_heap_t* main_heap) {
+  mx_check(mx_lock_is_mine(&heap->lock) && mx_heap_is_main(main_heap));
   mx_page_t* claimed = NULL;
   for (mx_page_t *next = heap->pages, *page; (page = next) != NULL;) {
     // Up to the store the page cannot leave the list, since that takes the lock; behind it the
@@ -58,6 +60,7 @@ static mx_page_t* move_pages(mx_heap_t* heap, mx_heap_t* main_heap) {
 }
 
 void mx_heap_delete(mx_heap_t* heap) {
+  mx_check(!mx_heap_is_main(heap) && mx_load_relaxed(&heap->id) != MX_HEAP_GONE);
   mx_heap_t* const main_heap = &heap->subproc->main_heap;
   mx_call_enter();
   mx_lock_acquire(&heap->lock);
@@ -96,6 +99,7 @@ static void lock_with_theaps(mx_heap_t* heap) {
 
 // Empties the lists that a page can be on. Cheaper than to wipe whole theaps, which have hundreds.
 static void forget_page(const mx_page_t* page) {
+  mx_check(mx_lock_is_mine(&mx_page_heap(page)->lock));
   const size_t bin = page->bin;
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = page->theap;
@@ -106,6 +110,7 @@ static void forget_page(const mx_page_t* page) {
 
 void mx_heap_drop_theaps(mx_heap_t* heap) {
   lock_with_theaps(heap);
+  mx_check(mx_lock_is_mine(&heap->lock));
   for (const mx_page_t* p = heap->pages; p != NULL; p = p->heap_next) forget_page(p);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
@@ -115,12 +120,14 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     theap->collect_at = NULL;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
+    mx_check(mx_lock_is_mine(&theap->lock));
     if (theap->is_orphan || !mx_thread_put_aside(theap)) mx_theap_orphan(theap);
     mx_lock_release(&theap->lock);
   }
 }
 
 static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_check(!mx_page_is_huge(page));
   mx_live_clear(page);
   mx_page_drop(&subproc->arenas, page);
 }
@@ -131,6 +138,7 @@ void mx_heap_destroy(mx_heap_t* heap) {
   // A page that its owner released while it was lent is about to be released by the borrower.
   mx_holes_forbid();
   mx_heap_drop_theaps(heap);
+  mx_check(heap->theaps == NULL);
   mx_page_t* next = heap->pages;
   heap->pages = NULL;
   mx_counters_move(&subproc->counters, &heap->counters, heap->bins, false);

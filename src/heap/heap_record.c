@@ -29,6 +29,8 @@ static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
 // The sub-process' lock is held.
 static void heap_enter(mx_heap_t* heap) {
   mx_subproc_t* const subproc = heap->subproc;
+  mx_check(mx_lock_is_mine(&subproc->lock));
+  mx_check(heap->theaps == NULL && heap->pages == NULL);
   heap->prev = NULL;
   heap->next = subproc->heaps;
   if (heap->next != NULL) heap->next->prev = heap;
@@ -46,6 +48,7 @@ void mx_heap_init_main(mx_subproc_t* subproc) {
 
 // The sub-process' lock is held, as for the next one.
 static void put_record(mx_subproc_t* subproc, mx_heap_t* heap) {
+  mx_check(mx_lock_is_mine(&subproc->lock) && !mx_heap_is_main(heap));
   heap->next = subproc->free_heaps;
   subproc->free_heaps = heap;
   const size_t kept = mx_load_relaxed(&subproc->cached_pages);
@@ -53,9 +56,11 @@ static void put_record(mx_subproc_t* subproc, mx_heap_t* heap) {
 }
 
 static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
+  mx_check(mx_lock_is_mine(&subproc->lock));
   mx_heap_t* const heap = *at;
   if (heap == NULL) return NULL;
   *at = heap->next;
+  mx_check(heap->subproc == subproc);
   const size_t kept = mx_load_relaxed(&subproc->cached_pages);
   mx_store_relaxed(&subproc->cached_pages, kept - mx_load_relaxed(&heap->cached_count));
   return heap;
@@ -64,6 +69,7 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
 void mx_heap_cache_drop(mx_heap_t* heap) {
   mx_arenas_t* const arenas = &heap->subproc->arenas;
   const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  mx_check(count <= MX_HEAP_CACHED_MAX);
   for (uint32_t i = 0; i < count; i++) mx_page_drop(arenas, heap->cached[i]);
   mx_store_relaxed(&heap->cached_count, 0u);
 }
@@ -96,6 +102,7 @@ mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, boo
 }
 
 void mx_heap_recycle(mx_heap_t* heap) {
+  mx_check(heap->theaps == NULL);
   mx_subproc_t* const subproc = heap->subproc;
   mx_store_relaxed(&heap->id, MX_HEAP_GONE);
   mx_lock_acquire(&subproc->lock);

@@ -25,6 +25,7 @@ static size_t make_in(mx_arena_t* arena, bool idle_only, bool* has_changed) {
     i--;  // the loop goes on behind the page
     if ((lend & MX_PAGE_RESTS) == 0) continue;
     const size_t index = (size_t)((uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
+    mx_check(index < arena->slices);
     if (idle_only && !is_idle(arena, page, index, has_changed)) continue;
     bytes += mx_page_make_holes(page, false);
   }

@@ -19,6 +19,7 @@ static mx_atomic(mx_page_t*) kept_page;
 static mx_atomic(uint64_t) kept_since;  // clock in ms; a hint
 
 static bool may_keep(const mx_page_t* page) {
+  mx_check(mx_page_is_huge(page));
   if (MX_CHECKED_FREE || page->arena == NULL || page->arena->is_pinned) return false;
   if (page->arena->is_exclusive || mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (page->slice_count > KEPT_MAX || mx_option(purge_delay) == 0) return false;
@@ -35,6 +36,7 @@ bool mx_huge_cache_put(mx_page_t* page) {
 }
 
 static bool fits(const mx_page_t* page, size_t count, size_t align) {
+  mx_check(count > 0 && align > 0 && page->arena != NULL);
   return page->slice_count >= count && page->slice_count - count <= count / 8 &&
          mx_is_aligned(page->start, align * MX_SLICE_SIZE);
 }

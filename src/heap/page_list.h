@@ -9,6 +9,7 @@
 mx_inline mx_page_t* mx_list_last(mx_page_t* list) { return list == NULL ? NULL : list->prev; }
 
 mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
+  mx_check(page->next == NULL && page->prev == NULL);
   mx_page_t* const head = *list;
   page->next = head;
   page->prev = page;
@@ -21,6 +22,7 @@ mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
 
 // Puts a page behind one of the list.
 mx_inline void mx_list_insert(mx_page_t* list, mx_page_t* at, mx_page_t* page) {
+  mx_check(list != NULL && at != NULL && page != at);
   page->prev = at;
   page->next = at->next;
   if (at->next != NULL) at->next->prev = page;
@@ -29,6 +31,7 @@ mx_inline void mx_list_insert(mx_page_t* list, mx_page_t* at, mx_page_t* page) {
 }
 
 mx_inline void mx_list_remove(mx_page_t** list, mx_page_t* page) {
+  mx_check(*list != NULL && page->prev != NULL);
   if (*list == page) *list = page->next;
   else page->prev->next = page->next;
   if (page->next != NULL) page->next->prev = page->prev;
@@ -38,6 +41,7 @@ mx_inline void mx_list_remove(mx_page_t** list, mx_page_t* page) {
 
 // Makes the first page the last one.
 mx_inline void mx_list_turn(mx_page_t** list) {
+  mx_check(*list != NULL);
   mx_page_t* const page = *list;
   if (page->next == NULL) return;
   *list = page->next;

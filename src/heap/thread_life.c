@@ -69,6 +69,7 @@ bool mx_heap_start(void) {
 // ---- binding -----------------------------------------------------------------------------------
 
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
+  mx_check(mx_load_relaxed(&theap->heap) == NULL && theap->tid != 0);
   theap->visits = 0;
   mx_lock_acquire(&heap->lock);
   mx_theap_link(heap, theap);
@@ -78,6 +79,7 @@ static void bind(mx_theap_t* theap, mx_heap_t* heap) {
 // The theap's lock is held, so the heap can change in one way only: from one that is deleted to the
 // main one, under the former's lock.
 static void unbind(mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&theap->lock));
   for (bool done = false; !done;) {
     mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
     if (heap == NULL) return;
@@ -110,6 +112,7 @@ static void leave_heap(mx_theap_t* theap) {
 }
 
 static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
+  mx_check(theap != first && theap->first == first);
   if (mx_tls_theap == theap) {
     leave_magazines();
     mx_tls_theap = first;
@@ -120,6 +123,7 @@ static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
 }
 
 static void absorb_orphans(mx_theap_t* first) {
+  mx_check(first != NULL && first == first->first);
   if (mx_load_relaxed(&first->orphans) == NULL) return;
   mx_theap_t* next = mx_exchange_acq_rel(&first->orphans, (mx_theap_t*)NULL);
   for (mx_theap_t* theap; (theap = next) != NULL;) {
@@ -144,6 +148,7 @@ void mx_thread_absorb_orphans(void) {
 // ---- a thread's theaps -------------------------------------------------------------------------
 
 static void enter_thread(mx_theap_t* theap, mx_theap_t* first) {
+  mx_check(first->first == first || theap == first);
   theap->tid = mx_thread_id();
   theap->first = first;
   theap->is_orphan = false;
@@ -212,6 +217,7 @@ mx_theap_t* mx_thread_theap(void) {
 }
 
 static mx_theap_t* in_slot(const mx_theap_t* first, const mx_heap_t* heap) {
+  mx_check(heap->slot > 0);
   if (heap->slot >= first->slot_count) return NULL;
   mx_theap_t* const theap = first->slots[heap->slot];
   if (theap == NULL || mx_load_acquire(&theap->heap) != heap) return NULL;
@@ -228,6 +234,7 @@ static bool reserve_slot(mx_theap_t* first, size_t slot) {
   if (first->slot_count > 0) memcpy(slots, first->slots, first->slot_count * sizeof(mx_theap_t*));
   first->slots = slots;
   first->slot_count = count;
+  mx_check(slot < first->slot_count);
   return true;
 }
 
@@ -249,6 +256,7 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
   mx_store_relaxed(&theap->slots_of, first);
   bind(theap, heap);
   first->slots[heap->slot] = theap;
+  mx_check(mx_load_relaxed(&theap->heap) == heap);
   return theap;
 }
 
@@ -367,6 +375,7 @@ void mx_thread_set_pooled(void) {
 }
 
 static void end_thread(mx_theap_t* first) {
+  mx_check(first == first->first);
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) leave_heap(theap);
   // A thread that gave up a heap touched `first` under the locks of its theaps or the heap's lock:

@@ -40,8 +40,10 @@ mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, const mx_block_t* bl
 
 // Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
 mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
+  mx_check(block != NULL && mx_page_extra(page)->mask < MX_WAIT_PLACES);
   mx_block_t** const place = mx_page_delay_place(page, block);
   mx_block_t* const old = *place;
+  mx_check(old != block);
   *place = block;
   mx_block_set_next(page, block, NULL);
   if (mx_likely(old != NULL)) mx_block_check_last(page, old);

@@ -30,11 +30,13 @@ mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
 // From any block on, up or down in equal steps around the ring of them.
 mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t count,
                                 size_t index) {
+  mx_check(count > 0 && index + count <= page->reserved);
   const size_t size = page->block_size;
   const uint32_t random = mx_page_random(page, index);
   size_t step = (size > STEP_MAX_SIZE ? 1 : steps[random % STEPS]);
   if (step >= count || count % step == 0) step = 1;
   if ((random & STEPS) != 0) step = count - step;
+  mx_check(step <= count);
   const size_t turn = (size_t)(((uint64_t)random * count) >> 32);
   uint8_t* const first = (uint8_t*)start;
   uint8_t* const end = first + count * size;
@@ -45,6 +47,7 @@ mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t
   for (; p < end; p += size) make_free(page, p, p - back);
   // The ring opens in front of that block.
   const size_t before = (turn >= step ? turn - step : turn + count - step);
+  mx_check(turn < count && before < count);
   mx_block_set_next(page, (mx_block_t*)(void*)(first + before * size), page->free);
   return (mx_block_t*)(void*)(first + turn * size);
 }

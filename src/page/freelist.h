@@ -71,6 +71,7 @@ mx_inline bool mx_block_is_last(const mx_page_t* page, const mx_block_t* block) 
 
 // Verifies the link of a block that nothing follows, before it is written anew.
 mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* block) {
+  mx_check(block != NULL);
   if (mx_likely(mx_block_is_last(page, block))) return;
   mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
 }
@@ -83,11 +84,13 @@ mx_inline uint32_t mx_page_random(const mx_page_t* page, uint64_t n) {
 
 // Takes the first free block; NULL when there is none. Owner only.
 mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
+  mx_check(page != &mx_page_none || page->free == NULL);
   mx_block_t* block = page->free;
   mx_keep_in_result(block);
   if (mx_likely(block != NULL)) {
     page->free = mx_block_next(page, block);
     page->used++;
+    mx_check(page->used <= page->capacity + 1);
   }
   return block;
 }
@@ -95,6 +98,7 @@ mx_inline mx_block_t* mx_page_pop(mx_page_t* page) {
 // Puts a block back; true when the page has thereby become empty. Owner only. Somebody may be
 // looking for holes (see holes.h), so the link is written before `free`, and that before `used`.
 mx_inline bool mx_page_push(mx_page_t* page, mx_block_t* block) {
+  mx_check(page->used > 0 && mx_page_is_block(page, block));
   mx_block_set_next(page, block, page->free);
   mx_fence_compiler();
   page->free = block;

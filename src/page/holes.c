@@ -44,6 +44,7 @@ void mx_holes_forbid(void) {
 }
 
 void mx_holes_allow(void) {
+  mx_check(mx_load_relaxed(&forbidden) > 0);
   mx_add_acq_rel(&forbidden, -1);
   mx_call_leave();
 }
@@ -60,9 +61,13 @@ bool mx_holes_begin(void) {
   return false;
 }
 
-void mx_holes_end(void) { mx_lock_release(&making); }
+void mx_holes_end(void) {
+  mx_check(mx_lock_is_mine(&making));
+  mx_lock_release(&making);
+}
 
 static bool borrow(mx_page_t* page) {
+  mx_check(mx_lock_is_mine(&making));
   uint8_t old = mx_load_relaxed(&page->lend);
   do {
     if ((old & (MX_PAGE_RESTS | MX_PAGE_LENT)) != MX_PAGE_RESTS) return false;
@@ -74,6 +79,7 @@ static bool borrow(mx_page_t* page) {
 static bool give_back(mx_page_t* page, bool has_holes) {
   uint8_t old = mx_load_relaxed(&page->lend);
   for (;;) {
+    mx_check((old & MX_PAGE_LENT) != 0);
     const bool gone = ((old & MX_PAGE_GONE) != 0);
     const uint8_t now = (uint8_t)(gone ? 0 : MX_PAGE_RESTS | (has_holes ? MX_PAGE_HOLES : 0));
     if (mx_cas_weak_acq_rel(&page->lend, &old, now)) return gone;
@@ -83,11 +89,13 @@ static bool give_back(mx_page_t* page, bool has_holes) {
 // ---- looking -----------------------------------------------------------------------------------
 
 static size_t index_of(const mx_page_t* page, const void* p) {
+  mx_check((const uint8_t*)p >= page->start);
   return (size_t)((const uint8_t*)p - page->start) / page->block_size;
 }
 
 // Whether all OS pages of a range are present.
 static bool is_present(const mx_page_t* page, const uint8_t* start, size_t size) {
+  mx_check(size > 0 && page->arena != NULL);
   const mx_arena_t* const arena = page->arena;
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t count = mx_arena_bit_of(arena, start + size - 1) - first + 1;
@@ -108,6 +116,7 @@ size_t mx_holes_count(const mx_page_t* page) {
 
 // Follows the list; false when it is not one of distinct blocks of the page.
 mx_unsynchronised static bool read_list(view_t* view) {
+  mx_check(view->listed == 0);
   const mx_page_t* const page = view->page;
   for (const mx_block_t* b = view->first; b != NULL; b = (const mx_block_t*)b->next) {
     if (!mx_page_is_block(page, b)) return false;
@@ -129,6 +138,7 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
 }
 
 mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner) {
+  mx_check(mx_page_is_lent(page) && page->reserved <= BLOCKS_MAX);
   memset(view, 0, sizeof(*view));
   view->page = page;
   const uint32_t used = used_of(page);
@@ -148,6 +158,7 @@ static bool is_free(const view_t* view, size_t i) {
 
 // Whether an OS page holds nothing but free blocks, and not the one that must stay.
 static bool is_needless(const view_t* view, const uint8_t* os_page) {
+  mx_check(mx_is_aligned(os_page, mx_facts.os_page));
   const mx_page_t* const page = view->page;
   const size_t size = page->block_size;
   const size_t first = index_of(page, os_page);
@@ -166,6 +177,7 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
 
 // What is not present already is skipped: runs begin and end with OS pages that are.
 static size_t discard_needless(const view_t* view) {
+  mx_check(mx_page_is_lent(view->page));
   mx_page_t* const page = view->page;
   uint8_t* const end = mx_page_end(page);
   size_t bytes = 0;
@@ -184,6 +196,7 @@ static size_t discard_needless(const view_t* view) {
 
 // Links the blocks anew, behind the one that must stay: those that are still there, by address.
 mx_unsynchronised static void link_again(const view_t* view) {
+  mx_check(mx_page_is_lent(view->page));
   mx_page_t* const page = view->page;
   mx_block_t* last = view->kept;
   if (view->first == NULL) return;
@@ -201,6 +214,7 @@ mx_unsynchronised static void link_again(const view_t* view) {
 
 // Nobody has a block of an empty page, so nobody frees into it: it can start anew.
 mx_unsynchronised static size_t discard_all(mx_page_t* page) {
+  mx_check(mx_page_is_lent(page) && used_of(page) == 0);
   page->free = NULL;
   page->capacity = 0;
   view_t view;
@@ -210,6 +224,7 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
 }
 
 mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, bool* has_holes) {
+  mx_check(mx_page_is_lent(page));
   if (used_of(page) == 0) {
     // The owner's last write to the list must be over before it is written here.
     if (!mx_os_barrier_all()) return 0;
@@ -236,6 +251,7 @@ mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {
 }
 
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
+  mx_check(!mx_page_is_huge(page));
   mx_holes_t result = {0, false};
   if (!borrow(page)) return result;
   const mx_arena_t* const arena = page->arena;
@@ -268,6 +284,7 @@ static uint8_t* find_os_page(const mx_page_t* page, uint8_t* p, const uint8_t* e
 }
 
 bool mx_holes_carve(mx_page_t* page) {
+  mx_check(mx_page_has_holes(page) && !mx_page_is_lent(page));
   const size_t size = page->block_size;
   uint8_t* const end = page->start + page->capacity * size;
   uint8_t* at = page->start;
@@ -292,7 +309,9 @@ bool mx_holes_carve(mx_page_t* page) {
       page->free = block;
       found = true;
     }
+    mx_check(to > from && to <= mx_page_end(page));
     at = to;
   }
+  mx_check(page->free != NULL);
   return true;
 }

@@ -40,6 +40,7 @@ static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
 }
 
 bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
+  mx_check(list != NULL && !mx_page_is_huge(page));
   mx_block_t* last = NULL;
   uint32_t count = 0;
   mx_block_t* b = list;
@@ -59,6 +60,7 @@ bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
     b = next;
   }
   if (last == NULL) return false;
+  mx_check(page->used >= count);
   mx_block_set_next(page, last, page->free);
   mx_fence_compiler();  // as in mx_page_push
   page->free = list;
@@ -69,10 +71,12 @@ bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
 
 bool mx_page_end_delay(mx_page_t* page) {
   mx_page_extra_t* const extra = mx_page_extra(page);
+  mx_check(extra->mask < MX_WAIT_PLACES);
   bool any = false;
   for (uint32_t i = 0; i <= extra->mask; i++) {
     mx_block_t* const block = extra->wait[i];
     if (block == NULL) continue;
+    mx_check(mx_page_is_block(page, block));
     mx_block_check_last(page, block);
     mx_block_set_next(page, block, page->free);
     page->free = block;

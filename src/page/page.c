@@ -22,6 +22,7 @@ mx_page_t mx_page_none;
 
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {
+  mx_check(mx_page_is_huge(page));
   return mx_os_guard(page->start + page->block_size, mx_facts.os_page, install);
 }
 
@@ -53,6 +54,10 @@ static void init_hardened(mx_page_t* page) {
 
 void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size, size_t bin,
                   struct mx_heap_s* heap) {
+  mx_check(slices->count > 0 && slices->start != NULL);
+  mx_check(mx_is_aligned(slices->start, MX_SLICE_SIZE));
+  mx_check(block_size > 0 && bin <= MX_BIN_HUGE);
+  mx_check(bin == MX_BIN_HUGE || slices->arena != NULL);
   const size_t most = (bin == MX_BIN_HUGE ? slices->count : mx_page_slices_for(block_size));
   page->free = NULL;
   page->used = 0;
@@ -75,6 +80,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->heap_next = page->heap_prev = NULL;
   if (MX_RECIPROCALS) page->reciprocal = (bin == MX_BIN_HUGE ? 0 : UINT64_MAX / block_size + 1);
   if (MX_ENCODE_LINKS || MX_PADDING) init_hardened(page);
+  mx_check(bin == MX_BIN_HUGE || page->reserved > 0);
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_store_release(&page->remote, MX_OWNED);
 }
@@ -83,6 +89,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
 static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page) - page->start); }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
+  mx_check(!mx_page_is_huge(page) && page->arena != NULL);
   if (page->capacity >= page->reserved || page->is_final != 0) return;
   const size_t need = (page->capacity + (size_t)1) * page->block_size;
   const size_t room = room_of(page);
@@ -103,10 +110,13 @@ void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
     return;
   }
   page->slice_count = (uint32_t)all;
+  mx_check(page->slice_count <= mx_page_slices_for(page->block_size));
+  mx_check(need <= room_of(page));
 }
 
 // How many blocks may be carved in the slices that the page has.
 static uint32_t limit_of(const mx_page_t* page) {
+  mx_check(page->block_size > 0);
   const size_t room = room_of(page);
   if (page->reserved * page->block_size <= room) return page->reserved;
   return (uint32_t)(room / page->block_size);
@@ -115,6 +125,7 @@ static uint32_t limit_of(const mx_page_t* page) {
 // At least an OS page's worth, and as many as the page already has, up to a limit: what was never
 // carved was never touched.
 static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
+  mx_check(page->capacity < limit && limit <= page->reserved);
   const size_t size = page->block_size;
   size_t count = page->capacity;  // doubles
   if (count * size > MX_CARVE_MAX) count = MX_CARVE_MAX / size;
@@ -125,6 +136,7 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
 
 // As carve_count, but for what is present: 0 when it would be no more.
 static uint32_t carve_count_present(const mx_page_t* page, uint32_t count, uint32_t limit) {
+  mx_check(count > 0 && count <= limit - page->capacity);
   const size_t size = page->block_size;
   size_t more = mx_min(CARVE_PRESENT_BLOCKS, limit - page->capacity);
   if (more * size > CARVE_PRESENT_MAX) more = CARVE_PRESENT_MAX / size;
@@ -135,6 +147,7 @@ static uint32_t carve_count_present(const mx_page_t* page, uint32_t count, uint3
 
 // The range is about to be used. True when none of its OS pages was present: it reads as zero.
 static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
+  mx_check(size > 0 && first >= page->start && first + size <= mx_page_end(page));
   mx_arena_t* const arena = page->arena;
   const size_t overlapped =
       mx_arena_bit_of(arena, first + size - 1) - mx_arena_bit_of(arena, first) + 1;
@@ -142,10 +155,12 @@ static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
 }
 
 static mx_block_t* block_at(const mx_page_t* page, size_t index) {
+  mx_check(index <= page->reserved);
   return (mx_block_t*)(void*)(page->start + index * page->block_size);
 }
 
 static void link_in_order(mx_page_t* page, size_t first, size_t count) {
+  mx_check(count > 0 && first + count <= page->capacity);
   const size_t size = page->block_size;
   uint8_t* const start = page->start + first * size;
   uint8_t* const last = start + (count - 1) * size;
@@ -159,6 +174,7 @@ static void link_in_order(mx_page_t* page, size_t first, size_t count) {
 // What checked builds keep in every carved block, free or not; and the canary behind the last one.
 // With a random order the rest comes with the links.
 static void dress(mx_page_t* page, size_t first, size_t count) {
+  mx_check(count > 0 && first + count <= page->reserved);
   if (MX_TRACK) mx_track_access(block_at(page, first), count * page->block_size);
   const size_t size = page->block_size;
   uint8_t* const start = page->start + first * size;
@@ -172,6 +188,7 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
 }
 
 bool mx_page_extend(mx_page_t* page, bool* is_zero) {
+  mx_check(!mx_page_is_huge(page) && page->used <= page->capacity + 1);
   *is_zero = false;
   if (mx_page_has_holes(page) && mx_holes_carve(page)) return true;
   const uint32_t limit = limit_of(page);
@@ -201,11 +218,13 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
     link_in_order(page, first, count);
   }
   if (MX_TRACK) mx_track_no_access(block_at(page, first), count * page->block_size);
+  mx_check(page->free != NULL && page->capacity <= limit);
   mx_counter_add(&mx_process_counters.pages_extended, 1);
   return true;
 }
 
 size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
+  mx_check(list != NULL && !mx_page_is_huge(page));
   // The list can hold no more blocks than the page has: a longer one is a cycle.
   mx_block_t* last = list;
   size_t count = 1;
@@ -216,6 +235,7 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
       return 0;
     }
   }
+  mx_check(page->used >= count);
   mx_block_set_next(page, last, page->free);
   mx_fence_compiler();  // as in mx_page_push
   page->free = list;
@@ -237,6 +257,7 @@ bool mx_page_collect_remote(mx_page_t* page) {
 }
 
 bool mx_page_is_valid(const mx_page_t* page) {
+  mx_check(page != &mx_page_none);
   if (page->capacity > page->reserved || page->used > page->capacity + 1) return false;
   size_t count = 0;
   for (const mx_block_t* b = page->free; b != NULL; b = mx_block_next(page, b)) {
@@ -254,6 +275,7 @@ bool mx_page_is_valid(const mx_page_t* page) {
 
 // A page may come and go meanwhile; then its extent is as good as none.
 mx_unsynchronised mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index) {
+  mx_check(*index <= arena->slices);
   for (size_t i = *index; i < arena->slices;) {
     if (i % MX_WORD_BITS == 0 && mx_load_relaxed(&arena->free[i / MX_WORD_BITS]) == UINT64_MAX) {
       i += MX_WORD_BITS;

@@ -148,6 +148,7 @@ mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
 
 // How many slices a new page must have for its first block.
 mx_inline size_t mx_page_first_slices(size_t block_size) {
+  mx_check(block_size > 0 && block_size <= MX_BIN_MAX_SIZE);
   const size_t fence = (MX_PADDING ? MX_SLICE_SIZE / 2 : 0);
   const size_t most = mx_page_slices_for(block_size);
   if (!MX_PAGE_GROWS) return most;
@@ -227,6 +228,7 @@ mx_inline void* mx_page_block_of(const mx_page_t* page, const void* p) {
 
 // Enters a thread, as its theaps write it, as the page's owner.
 mx_inline void mx_page_set_owner(mx_page_t* page, uintptr_t tid) {
+  mx_check(page != &mx_page_none && (tid & ~MX_OWNER_TAGS) != 0);
   mx_store_relaxed(&page->owner, tid | mx_load_relaxed(&page->shifted));
 }
 

@@ -23,6 +23,7 @@
 // Frees a list of blocks from outside, which ends in `last`. True: the caller now owns the page and
 // must hand it on.
 mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_t* last) {
+  mx_check(first != NULL && last != NULL && ((uintptr_t)first & MX_OWNED) == 0);
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
     mx_block_set_next(page, last, (mx_block_t*)(old & ~MX_OWNED));
@@ -32,6 +33,7 @@ mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_
 
 // Frees a block from outside. False: the page had no owner, and nothing was done.
 mx_inline bool mx_remote_push_owned(mx_page_t* page, mx_block_t* block) {
+  mx_check(block != NULL && ((uintptr_t)block & MX_OWNED) == 0);
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
     if (mx_unlikely((old & MX_OWNED) == 0)) return false;
@@ -47,6 +49,7 @@ mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
 
 // Becomes the owner of an abandoned page; false when somebody else is.
 mx_inline bool mx_remote_try_claim(mx_page_t* page) {
+  mx_check(page != &mx_page_none);
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
     if ((old & MX_OWNED) != 0) return false;
@@ -60,12 +63,15 @@ mx_inline bool mx_remote_is_empty(const mx_page_t* page) {
 
 // Takes all blocks that others freed. Owner only.
 mx_inline mx_block_t* mx_remote_take(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   if (mx_remote_is_empty(page)) return NULL;
   return (mx_block_t*)(mx_exchange_acq_rel(&page->remote, MX_OWNED) & ~MX_OWNED);
 }
 
 // Gives the page up. False: blocks were freed meanwhile, and the caller still owns it.
 mx_inline bool mx_remote_disown(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
+  mx_check((mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == 0);
   uintptr_t owned_and_empty = MX_OWNED;
   return mx_cas_strong_acq_rel(&page->remote, &owned_and_empty, (uintptr_t)0);
 }
