@@ -35,12 +35,14 @@ size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p) {
 }
 
 bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(size > 0 && (const uint8_t*)start >= arena->start);
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
   return mx_bits_count(arena->present, first, last - first + 1) == last - first + 1;
 }
 
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
+  mx_check((const uint8_t*)start >= arena->start);
   if (size == 0) return 0;
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
@@ -52,6 +54,7 @@ size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
 }
 
 size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(mx_is_aligned(start, mx_facts.os_page) && size % mx_facts.os_page == 0);
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t gone = mx_bits_clear(arena->present, first, size >> bit_shift());
   if (gone > 0) mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
@@ -68,6 +71,7 @@ size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
 #define SLICE_BITMAPS ((size_t)(MX_GUARD_PAGES ? 5 : 4))
 
 static size_t meta_bytes(size_t slices) {
+  mx_check(slices > 0);
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
                          (SLICE_BITMAPS + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
@@ -95,12 +99,14 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   arena->abandoned = (mx_bits_t*)(void*)p;
   arena->records =
       (uint8_t*)mx_align_up((uintptr_t)(p + MX_BIN_COUNT * bitmap), MX_PAGE_RECORD_SIZE);
+  mx_check(arena->records + slices * MX_PAGE_RECORD_STRIDE <= (uint8_t*)meta + meta_bytes(slices));
   return arena;
 }
 
 static mx_atomic(size_t) arena_ids;
 
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
+  mx_check(arena->slices > 0 && mx_is_aligned(arena->start, MX_SLICE_SIZE));
   arena->id = mx_add_relaxed(&arena_ids, 1) + 1;
   mx_lock_acquire(&arenas->lock);
   const size_t n = mx_load_relaxed(&arenas->count);
@@ -205,6 +211,7 @@ static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node
 }
 
 mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) {
+  mx_check(slices > 0);
   const size_t least = slices * MX_SLICE_SIZE;
   size_t size = reserve_size(arenas, least);
   for (;;) {
@@ -230,6 +237,7 @@ mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
 // ---- the ends of a sub-process' arenas ----------------------------------------------------------
 
 void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
+  mx_check(from != to);
   const size_t count = mx_exchange_acq_rel(&from->count, (size_t)0);
   mx_lock_acquire(&to->lock);
   size_t n = mx_load_relaxed(&to->count);
@@ -272,6 +280,7 @@ static uint8_t* last_os_page(const mx_arena_t* arena, size_t slice) {
 }
 
 bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) {
+  mx_check(MX_GUARD_PAGES && count > 0 && index + count <= arena->slices);
   const size_t last = index + count - 1;
   bool ok = true;
   for (size_t i = index; i <= last; i++) {

@@ -24,6 +24,7 @@
 
 #include <string.h>
 
+#include "../base/check.h"
 #include "../base/counters.h"
 #include "../base/lock.h"
 #include "../mem/bitmap.h"
@@ -210,6 +211,8 @@ mx_inline void mx_arenas_wake_background(void) {
 // set before `lacks` is read; a search that found nothing sets `lacks` before it looks once more.
 // So one of them sees the other's.
 mx_inline void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   mx_bits_set(arena->free, index, count);
   mx_fence_seq_cst();
   if (mx_load_relaxed(&arena->lacks) != SIZE_MAX) mx_store_relaxed(&arena->lacks, SIZE_MAX);
@@ -224,18 +227,22 @@ mx_inline void mx_arena_count_purgeable(mx_arenas_t* arenas, mx_arena_t* arena, 
 }
 
 mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
+  mx_check(index <= arena->slices);
   return arena->start + index * MX_SLICE_SIZE;
 }
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
+  mx_check(index < arena->slices);
   return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_STRIDE);
 }
 
 mx_inline mx_bits_t* mx_arena_abandoned(const mx_arena_t* arena, size_t bin) {
+  mx_check(bin < MX_BIN_COUNT);
   return arena->abandoned + bin * arena->words;
 }
 
 mx_inline mx_arena_t* mx_arena_at(const mx_arenas_t* arenas, size_t i) {
+  mx_check(i < MX_ARENAS_MAX);
   return mx_load_acquire(&arenas->items[i]);
 }
 

@@ -24,6 +24,8 @@ void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {
 
 // A run of slices that are the caller's and not committed.
 static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
+  mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->committed, index, count) == 0);
   void* const start = mx_arena_slice(arena, index);
   const size_t size = count * MX_SLICE_SIZE;
   if (arena->commit_fn != NULL) {
@@ -62,12 +64,14 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
 
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.
 static void end_at(mx_arena_t* arena, size_t index) {
+  mx_check(index <= arena->slices);
   size_t usable = mx_load_relaxed(&arena->usable);
   while (index < usable && !mx_cas_weak_acq_rel(&arena->usable, &usable, index)) {}
 }
 
 static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
                                     size_t count, bool* is_zero) {
+  mx_check(count > 0 && index + count <= arena->slices);
   const size_t more = claim_more(arenas, arena, index + count);
   mx_commit_t result = commit_run(arena, index, count + more, is_zero);
   if (result != MX_COMMIT_DONE && more > 0) {
@@ -80,6 +84,8 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
 
 mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             bool* is_zero) {
+  mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   if (mx_bits_count(arena->committed, index, count) == count) return MX_COMMIT_DONE;
   for (const size_t end = index + count; index < end; index += count) {
     const bool done = mx_bits_test(arena->committed, index);

@@ -27,6 +27,7 @@ static size_t chunk_from(const mx_arena_t* arena, size_t index) {
 }
 
 static size_t present(const mx_arena_t* arena, size_t chunk) {
+  mx_check(chunk + MOVE_SLICES <= arena->slices);
   const size_t per_slice = mx_arena_bits_per_slice();
   return mx_bits_count(arena->present, chunk * per_slice, MOVE_SLICES * per_slice);
 }
@@ -58,6 +59,8 @@ typedef enum move_e { MOVE_DONE, MOVE_REFUSED, MOVE_TORN } move_t;
 // or cannot be moved.
 static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
                            size_t index) {
+  mx_check(chunk + MOVE_SLICES <= from->slices && index + MOVE_SLICES <= to->slices);
+  mx_check(mx_bits_count(to->free, index, MOVE_SLICES) == 0);
   if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return MOVE_REFUSED;
   const size_t waited = mx_bits_clear(from->purgeable, chunk, MOVE_SLICES);
   uint8_t* const start = mx_arena_slice(from, chunk);
@@ -80,6 +83,7 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
 }
 
 bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(arena == NULL || index + count <= arena->slices);
   if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;

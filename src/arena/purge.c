@@ -42,6 +42,7 @@ static long purge_delay(void) {
 // sees the schedule empty, or that sees what waits; without the fences both could see old values,
 // and the run would wait for ever.
 static void schedule_purge(mx_arenas_t* arenas, uint64_t at) {
+  mx_check(at != 0);
   mx_fence_seq_cst();
   if (mx_load_relaxed(&arenas->purge_at) != 0) return;
   uint64_t none = 0;
@@ -50,6 +51,7 @@ static void schedule_purge(mx_arenas_t* arenas, uint64_t at) {
 }
 
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
   if (purge_delay() < 0) return;
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
@@ -58,6 +60,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 }
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
+  mx_check(count > 0);
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
   // Where as much still waits, but at the wrong place, a longer wait would not have helped.
   const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->purgeable);

@@ -16,6 +16,7 @@
 
 // A run that was claimed and cannot be had whole is free as it was.
 static void give_up(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
   for (size_t i = index; i < index + count; i++) {
     if (!mx_bits_test(arena->dirty, i) || arena->is_pinned) continue;
     mx_arena_schedule_purge(arenas, arena, i, 1);
@@ -26,6 +27,7 @@ static void give_up(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 // What a run that was just claimed must become before it is handed out.
 static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                            bool* is_zero) {
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
@@ -53,6 +55,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
 // from the start on, so the first ones are what will be touched. One that is dirty all over, if it
 // will not grow and there is such a run.
 static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  mx_check(r->count > 0 && r->count <= r->room && r->count <= r->dirty_room);
   const mx_bits_t *free = arena->free, *dirty = arena->dirty;
   const size_t bits = mx_load_relaxed(&arena->usable);
   const bool grows = (r->dirty_room > r->count);
@@ -75,6 +78,7 @@ static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, 
 // Fresh runs of different lengths begin in different quarters of an arena, so that what is long
 // finds room for long. Growing pages begin as far from each other as they may grow.
 static size_t home_of(const mx_arena_t* arena, size_t room) {
+  mx_check(room > 0);
   if (room == 1) return mx_load_relaxed(&arena->low_hint);
   if (room == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
   return room == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
@@ -98,6 +102,7 @@ static bool note_lack(mx_arena_t* arena, const mx_slices_request_t* r) {
 }
 
 static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  mx_check(r->count <= r->room && r->align > 0);
   const bool grows = (r->room > r->count);
   const size_t align = (grows ? r->room : r->align);
   const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
@@ -108,6 +113,8 @@ static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, 
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             mx_slices_t* out) {
   out->arena = arena;
+  mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   out->index = index;
   out->count = count;
   out->start = mx_arena_slice(arena, index);
@@ -123,6 +130,7 @@ typedef enum claim_e { CLAIM_NONE, CLAIM_DONE, CLAIM_REFUSED } claim_t;
 
 static claim_t claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                            mx_slices_t* out) {
+  mx_check(r->is_growing && r->align == 1);
   const size_t room = mx_max(mx_align_up(2 * r->count, GROWING_PLACE), GROWING_PLACE);
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   size_t i = mx_align_up(offset + arena->slices / 8 * 7, GROWING_PLACE) - offset;
@@ -278,6 +286,7 @@ static mx_noinline claim_t claim(mx_arenas_t* arenas, const mx_slices_request_t*
 static claim_t claim_bare(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
   mx_slices_request_t bare = *r;
   bare.room = bare.dirty_room = r->count;
+  mx_check(is_plain_run(&bare) || r->align > 1);
   return r->room > r->count ? claim(arenas, &bare, out) : CLAIM_NONE;
 }
 
@@ -323,6 +332,8 @@ static bool reserve_for(mx_arenas_t* arenas, const mx_slices_request_t* r) {
 }
 
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
+  mx_check(r->count > 0 && r->count <= r->room);
+  mx_check(r->align > 0 && (r->align & (r->align - 1)) == 0);
   if (!mx_arenas_allow(arenas, r->count * MX_SLICE_SIZE)) return false;
   if (claim_on_node(arenas, r, out)) return true;
   for (unsigned tries = 0; tries < 4; tries++) {
@@ -365,6 +376,8 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
 }
 
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
   mark_dirty(arenas, arena, index, count);
   mx_arena_put_back(arena, index, count);
@@ -374,6 +387,7 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero) {
+  mx_check(count > 0 && index > 0 && !mx_bits_test(arena->free, index - 1));
   if (index + count > mx_load_relaxed(&arena->usable)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_bits_try_claim(arena->free, index, count)) return false;

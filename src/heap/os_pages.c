@@ -19,6 +19,7 @@ static mx_page_t* os_record_alloc(void) {
 }
 
 static void os_record_free(mx_page_t* page) {
+  mx_check(page->arena == NULL);
   mx_lock_acquire(&os_records_lock);
   page->next = os_records;
   os_records = page;
@@ -28,6 +29,7 @@ static void os_record_free(mx_page_t* page) {
 bool mx_os_pages_visit_locks(mx_lock_visit_fn* visit) { return visit(&os_records_lock); }
 
 static void link_os_page(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_check(page->arena == NULL && mx_page_is_huge(page));
   mx_lock_acquire(&subproc->lock);
   page->next = subproc->os_pages;
   page->prev = NULL;
@@ -37,6 +39,7 @@ static void link_os_page(mx_subproc_t* subproc, mx_page_t* page) {
 }
 
 static void unlink_os_page(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_check(page->arena == NULL && mx_page_is_huge(page));
   mx_lock_acquire(&subproc->lock);
   if (page->prev != NULL) page->prev->next = page->next;
   else subproc->os_pages = page->next;
@@ -52,6 +55,7 @@ static void unlink_os_page(mx_subproc_t* subproc, mx_page_t* page) {
 #define GROWS_APART ((size_t)1024)
 
 static void* map_with_room(size_t size, size_t align) {
+  mx_check(size > 0);
   const bool is_vast = (size > ROOM_MOST / ROOM_FACTOR);
   const size_t room = (is_vast ? mx_max(size, ROOM_MOST) : size * ROOM_FACTOR);
   bool is_refused;
@@ -104,6 +108,7 @@ bool mx_huge_page_enter(mx_page_t* page) {
 }
 
 void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
+  mx_check(mx_page_is_huge(page));
   if (page->arena != NULL) {
     mx_page_drop(&subproc->arenas, page);
     return;

@@ -40,6 +40,7 @@ static void unlink_page(mx_theap_t* theap, mx_page_t** list, mx_page_t* page) {
 }
 
 static void push_head(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->retained_slot == 0);
   mx_list_push(&theap->partial[page->bin], page);
   theap->partial_count[page->bin]++;
 }
@@ -55,11 +56,14 @@ static void push_tail(mx_theap_t* theap, mx_page_t* page) {
 }
 
 mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(theap->partial_count[page->bin] > 0);
+  mx_check(page->retained_slot == 0);
   unlink_page(theap, &theap->partial[page->bin], page);
   theap->partial_count[page->bin]--;
 }
 
 mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(theap->full_count[page->bin] > 0);
   unlink_page(theap, &theap->full[page->bin], page);
   theap->full_count[page->bin]--;
   mx_page_set_owner(page, theap->tid);
@@ -67,20 +71,24 @@ mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
 
 // An empty page that rests may be lent, and start anew just now: its list says nothing.
 static bool has_block(mx_page_t* page) {
+  mx_check(page != &mx_page_none);
   return page->used == 0 || page->free != NULL || mx_page_collect_remote(page);
 }
 
 // ---- empty pages -------------------------------------------------------------------------------
 
 static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->retained_slot <= MX_RETAINED_MAX);
   if (page->retained_slot == 0) return;
   theap->retained[page->retained_slot - 1] = NULL;
+  mx_check(theap->retained_slices >= page->slice_count);
   theap->retained_slices -= page->slice_count;
   theap->retained_small -= (page->slice_count == 1);
   page->retained_slot = 0;
 }
 
 static void release(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->used == 0 && page->theap == theap);
   forget_retained(theap, page);
   remove_partial(theap, page);
   mx_page_release(page);
@@ -105,6 +113,7 @@ static void release_retained(mx_theap_t* theap) { age_retained(theap, 0, INT64_M
 // A steady program empties and fills pages all the time; each time a page goes to the arena and
 // another comes, other OS pages are touched. So some are kept, in proportion to what is in use.
 static bool retain(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->used == 0 && page->retained_slot == 0);
   if (theap->current[page->bin] == &mx_page_none) return false;
   const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
   const int64_t threads = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
@@ -130,6 +139,7 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->used == 0 && page->theap == theap);
   if (page->retained_slot != 0 || retain(theap, page)) return;
   release(theap, page);
 }
@@ -137,12 +147,14 @@ void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
 // ---- the current page --------------------------------------------------------------------------
 
 static void make_current(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->theap == theap && theap->current[page->bin] == &mx_page_none);
   mx_theap_set_current(theap, page->bin, page);
   page->used++;
 }
 
 // Beyond a few, the full page that waited longest is abandoned to whoever frees into it first.
 static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
+  mx_check(theap->full_count[bin] > 0);
   mx_page_t* const page = mx_list_last(theap->full[bin]);
   remove_full(theap, page);
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
@@ -150,6 +162,7 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 
 // The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(theap->current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
   mx_theap_set_current(theap, bin, &mx_page_none);
   mx_clear_bit(theap->slack, bin);
@@ -165,6 +178,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->theap == theap);
   remove_full(theap, page);
   push_tail(theap, page);
   mx_arenas_wake_background();
@@ -220,6 +234,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
 }
 
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
+  mx_check(theap->current[bin] == &mx_page_none);
   mx_page_t* page = pick_partial(theap, bin);
   if (page == NULL) page = pick_full(theap, bin);
   if (page != NULL) return page;
@@ -252,6 +267,7 @@ static bool rather_carves(const mx_page_t* page) {
 }
 
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE && theap->heap != NULL);
   *is_zero = false;
   for (;;) {
     mx_page_t* page = theap->current[bin];
@@ -274,6 +290,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
 }
 
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(theap->tid != 0 && page->retained_slot == 0);
   const bool was_ours = (page->theap == theap);
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
@@ -327,11 +344,13 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 static void collect_partial(mx_theap_t* theap, mx_page_t* page, bool force) {
+  mx_check(page->theap == theap);
   mx_page_collect(page);
   if (page->used == 0 && (force || page->retained_slot == 0)) release(theap, page);
 }
 
 static void collect_full(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->theap == theap);
   if (!mx_page_collect(page)) return;
   mx_theap_page_unfull(theap, page);
   if (page->used == 0) release(theap, page);
@@ -381,6 +400,7 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 }
 
 void mx_theap_abandon_all(mx_theap_t* theap) {
+  mx_check(theap->tid != 0);
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
   release_retained(theap);

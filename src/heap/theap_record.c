@@ -62,6 +62,7 @@ static void remove_after_end(mx_theap_t* theap) {
 }
 
 void mx_theap_enter_after_end(mx_theap_t* first) {
+  mx_check(first == first->first && first->tid != 0);
   mx_lock_acquire(&theap_records_lock);
   first->is_after_end = true;
   *after_end_place(first->tid) = first;
@@ -77,6 +78,7 @@ mx_theap_t* mx_theap_take_after_end(uintptr_t tid) {
 }
 
 void mx_theap_recycle(mx_theap_t* theap) {
+  mx_check(mx_load_relaxed(&theap->heap) == NULL);
   mx_lock_acquire(&theap_records_lock);
   if (theap->is_after_end) remove_after_end(theap);
   theap->is_sampled = false;  // without pages its front is empty already
@@ -103,6 +105,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
 // ---- binding -----------------------------------------------------------------------------------
 
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&heap->lock));
   theap->prev_in_heap = NULL;
   theap->next_in_heap = heap->theaps;
   if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
@@ -114,6 +117,7 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
 }
 
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&heap->lock));
   if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
   else heap->theaps = theap->next_in_heap;
   if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
@@ -121,6 +125,7 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
 }
 
 void mx_theap_orphan(mx_theap_t* theap) {
+  mx_check(theap->first != NULL);
   if (theap->is_orphan) return;
   theap->is_orphan = true;
   mx_theap_t* const first = theap->first;

@@ -40,6 +40,8 @@ const mx_stat_field_t mx_stat_fields[] = {
     COUNT(theaps, "thread-heaps")
     COUNTER(pages_reclaim_on_alloc, "abandoned pages taken by an allocation")
     COUNTER(pages_reclaim_on_free, "abandoned pages taken by a free")
+    COUNTER(pages_reabandon_full, "always 0")
+    COUNTER(pages_unabandon_busy_wait, "always 0")
     COUNTER(heaps_delete_wait, "waits of a heap's end for another thread")
     {"metadata", "memory for the library's own records", offsetof(mi_stats_t, mx_stat_metadata),
      MX_STAT_COUNT, true},
