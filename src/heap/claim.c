@@ -2,6 +2,7 @@
 // What a free does that took a page over: keep it for the freeing thread, or hand it on.
 #include "../base/options.h"
 #include "../os/thread.h"
+#include "../page/remote.h"
 #include "heap.h"
 
 // Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
