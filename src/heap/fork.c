@@ -42,7 +42,7 @@
 #include "../page/state.h"
 #include "heap.h"
 
-#define SEEN_WORDS (MX_SLICE_SIZE / MX_ALIGN / MX_WORD_BITS)
+#define SEEN_WORDS (MX_PAGE_BLOCKS_MAX / MX_WORD_BITS)
 
 // ---- locks -------------------------------------------------------------------------------------
 
@@ -97,27 +97,6 @@ void mx_heap_after_fork_parent(void) { let_go(&mx_fork_let_go, false); }
 
 // ---- pages -------------------------------------------------------------------------------------
 
-static mx_block_t* raw_next(const mx_page_t* page, const mx_block_t* block) {
-  uintptr_t link = block->next;
-  if (MX_ENCODE_LINKS) link ^= (uintptr_t)mx_place_key(page, block);
-  return (mx_block_t*)link;
-}
-
-// Marks the blocks of a list in `seen`: their number, or SIZE_MAX when it is no list of this page's
-// blocks, each of them once.
-static size_t mark_list(const mx_page_t* page, const mx_block_t* list, uint64_t* seen) {
-  size_t count = 0;
-  for (const mx_block_t* block = list; block != NULL; block = raw_next(page, block)) {
-    if (!mx_page_is_block(page, block)) return SIZE_MAX;
-    const size_t i = (size_t)((const uint8_t*)block - page->start) / page->block_size;
-    const uint64_t bit = (uint64_t)1 << (i % MX_WORD_BITS);
-    if ((seen[i / MX_WORD_BITS] & bit) != 0) return SIZE_MAX;
-    seen[i / MX_WORD_BITS] |= bit;
-    count++;
-  }
-  return count;
-}
-
 // Where it is noted of each block whether it is live, all that are not become the list, whatever
 // was being done to it and to the quarantine: a block is noted as live before it is handed out, and
 // as free when nobody has it. Those on the list of other threads' frees are neither.
@@ -140,11 +119,11 @@ static void rebuild_list(mx_page_t* page) {
 static void repair_list(mx_page_t* page) {
   uint64_t seen[SEEN_WORDS];
   memset(seen, 0, sizeof(seen));
-  const size_t count = mark_list(page, page->free, seen);
+  size_t count = 0;
+  const bool is_list = mx_freelist_mark(page, page->free, seen, &count);
   // A current page counts one more; that it is, is as uncertain as the rest.
   const size_t all = page->capacity - mx_holes_count(page);
-  const bool is_whole = (count != SIZE_MAX && (count + page->used == all ||
-                                               count + page->used == all + 1));
+  const bool is_whole = (is_list && (count + page->used == all || count + page->used == all + 1));
   if (!is_whole) page->free = NULL;
   page->used = (uint32_t)(is_whole ? all - count : all);
 }

@@ -7,7 +7,6 @@
 // few pages of one slice, all records that wait to be used again about MX_HEAP_CACHED_ALL.
 // Collecting with force, making holes, fork and the end of a sub-process give them back. Builds
 // that keep track of each block keep none, as there a page must begin anew.
-#include "../page/freelist.h"
 #include "../page/holes.h"
 #include "heap.h"
 
@@ -42,15 +41,8 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
 
 static void relink(mx_page_t* page) {
   mx_check(page->capacity > 0 && page->free == NULL && page->used == 0);
-  const size_t count = mx_min(page->capacity, RELINK_MAX), size = page->block_size;
-  uint8_t* p = page->start;
-  uint8_t* const last = p + (count - 1) * size;
-  page->free = (mx_block_t*)(void*)p;
-  page->capacity = (uint32_t)count;
-  for (; p != last; p += size) {
-    mx_block_set_next(page, (mx_block_t*)(void*)p, (mx_block_t*)(void*)(p + size));
-  }
-  mx_block_set_next(page, (mx_block_t*)(void*)last, NULL);
+  page->capacity = (uint32_t)mx_min(page->capacity, RELINK_MAX);
+  mx_page_link_in_order(page, 0, page->capacity);
 }
 
 mx_page_t* mx_heap_cache_take(mx_heap_t* heap, size_t bin) {

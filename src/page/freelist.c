@@ -11,6 +11,24 @@ mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block
   return NULL;
 }
 
+// The list may be another thread's, that writes it.
+mx_unsynchronised bool mx_freelist_mark(const mx_page_t* page, const mx_block_t* list,
+                                        uint64_t* seen, size_t* count) {
+  for (const mx_block_t* block = list; block != NULL;) {
+    if (!mx_page_is_block(page, block)) return false;
+    const size_t i = (size_t)((const uint8_t*)block - page->start) / page->block_size;
+    if (mx_has_bit(seen, i)) return false;
+    mx_set_bit(seen, i);
+    ++*count;
+    mx_track_pause();
+    uintptr_t link = block->next;
+    mx_track_resume();
+    if (MX_ENCODE_LINKS) link ^= (uintptr_t)mx_place_key(page, block);
+    block = (const mx_block_t*)link;
+  }
+  return true;
+}
+
 // Distances between blocks that follow each other, in blocks: not 1 alone, so that the neighbour in
 // memory is rarely the next one, and primes, so that most numbers of blocks have none as a factor.
 #define STEPS 4

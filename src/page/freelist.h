@@ -14,7 +14,13 @@ mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block
 // order that only the page's key tells; `index` is the first one's. Answers which comes first.
 mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t count,
                                 size_t index);
+// Marks the blocks of a list by their numbers in `seen` and adds how many they are to *count. False
+// where it is none of distinct blocks of the page: it stops there, and reports nothing.
+bool mx_freelist_mark(const mx_page_t* page, const mx_block_t* list, uint64_t* seen, size_t* count);
 MX_END_DECLS
+
+// No page has more blocks: that of one slice with the smallest.
+#define MX_PAGE_BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
 
 // What a block's link and canary are encoded with. The block's own address takes part, so that
 // equal links look different in different places. The lowest byte is 0.

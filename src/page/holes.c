@@ -11,9 +11,6 @@
 #include "../os/thread.h"
 #include "freelist.h"
 
-// No page has more blocks than a slice has of the smallest.
-#define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
-
 // Holes are filled in pieces of this size, as blocks are carved.
 #define REFILL_MAX (8 * MX_KIB)
 
@@ -25,7 +22,7 @@ typedef struct view_s {
   mx_page_t* page;
   mx_block_t* first;                      // of the free list when it was read
   mx_block_t* kept;                       // the same where it must stay, or NULL
-  uint64_t free[BLOCKS_MAX / 64];         // by block: free, and on the list
+  uint64_t free[MX_PAGE_BLOCKS_MAX / 64];         // by block: free, and on the list
   size_t listed, holes;                   // blocks
 } view_t;
 
@@ -114,20 +111,6 @@ size_t mx_holes_count(const mx_page_t* page) {
   return count;
 }
 
-// Follows the list; false when it is not one of distinct blocks of the page.
-mx_unsynchronised static bool read_list(view_t* view) {
-  mx_check(view->listed == 0);
-  const mx_page_t* const page = view->page;
-  for (const mx_block_t* b = view->first; b != NULL; b = (const mx_block_t*)b->next) {
-    if (!mx_page_is_block(page, b)) return false;
-    const size_t i = index_of(page, b);
-    if (mx_has_bit(view->free, i)) return false;
-    mx_set_bit(view->free, i);
-    view->listed++;
-  }
-  return true;
-}
-
 // The owner writes these without a thought of us, in this order when it frees: the block's link,
 // then `free`, then `used`.
 mx_unsynchronised static mx_block_t* free_of(const mx_page_t* page) {
@@ -138,7 +121,7 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
 }
 
 mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner) {
-  mx_check(mx_page_is_lent(page) && page->reserved <= BLOCKS_MAX);
+  mx_check(mx_page_is_lent(page) && page->reserved <= MX_PAGE_BLOCKS_MAX);
   memset(view, 0, sizeof(*view));
   view->page = page;
   const uint32_t used = used_of(page);
@@ -147,7 +130,7 @@ mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner)
   // The owner's writes of links must be here before the links are followed.
   if (!is_owner && !mx_os_barrier_all()) return false;
   view->holes = mx_holes_count(page);
-  if (!read_list(view)) return false;
+  if (!mx_freelist_mark(page, view->first, view->free, &view->listed)) return false;
   if (free_of(page) != view->first || used_of(page) != used) return false;
   return view->listed + view->holes + used == page->capacity;
 }
@@ -232,7 +215,7 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
     return discard_all(page);
   }
   view_t view;
-  if (page->reserved > BLOCKS_MAX || !look(&view, page, is_owner)) return 0;
+  if (page->reserved > MX_PAGE_BLOCKS_MAX || !look(&view, page, is_owner)) return 0;
   const size_t bytes = discard_needless(&view);
   if (bytes == 0) return 0;
   link_again(&view);

@@ -159,7 +159,7 @@ static mx_block_t* block_at(const mx_page_t* page, size_t index) {
   return (mx_block_t*)(void*)(page->start + index * page->block_size);
 }
 
-static void link_in_order(mx_page_t* page, size_t first, size_t count) {
+void mx_page_link_in_order(mx_page_t* page, size_t first, size_t count) {
   mx_check(count > 0 && first + count <= page->capacity);
   const size_t size = page->block_size;
   uint8_t* const start = page->start + first * size;
@@ -215,7 +215,7 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
       page->free = block_at(page, i);
     }
   } else {
-    link_in_order(page, first, count);
+    mx_page_link_in_order(page, first, count);
   }
   if (MX_TRACK) mx_track_no_access(block_at(page, first), count * page->block_size);
   mx_check(page->free != NULL && page->capacity <= limit);

@@ -115,6 +115,8 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
 // Carves more blocks onto `free`, those of holes first; false when there is none. *is_zero: those
 // blocks read as zero but for their links.
 bool mx_page_extend(mx_page_t* page, bool* is_zero);
+// Puts carved neighbours in front of `free`, by address.
+void mx_page_link_in_order(mx_page_t* page, size_t first, size_t count);
 // Takes the slices that the next block needs, if it needs any; before mx_page_extend. Owner only.
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas);
 // Moves remotely freed blocks onto `free`; answers whether there were any. Owner only.

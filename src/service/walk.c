@@ -15,11 +15,8 @@
 #include "../page/remote.h"
 #include "../page/state.h"
 
-// Pages have at most so many blocks: those of one slice with the smallest blocks.
-#define BLOCKS_MAX (MX_SLICE_SIZE / MX_ALIGN)
-
 typedef struct marks_s {
-  uint64_t bits[BLOCKS_MAX / 64];
+  uint64_t bits[MX_PAGE_BLOCKS_MAX / 64];
   size_t count;
 } marks_t;
 
@@ -33,16 +30,6 @@ mx_page_t* mx_walk_page_of(const void* p) {
 }
 
 // ---- free blocks -------------------------------------------------------------------------------
-
-static void mark_free(const mx_page_t* page, const mx_block_t* list, marks_t* marks) {
-  for (const mx_block_t* b = list; b != NULL; b = mx_block_next(page, b)) {
-    if (!mx_page_is_block(page, b)) return;
-    const size_t i = (size_t)((const uint8_t*)b - page->start) / page->block_size;
-    if (mx_has_bit(marks->bits, i)) return;  // a list that runs in a circle
-    mx_set_bit(marks->bits, i);
-    marks->count++;
-  }
-}
 
 static void mark_other_free(const mx_page_t* page, marks_t* marks) {
   const size_t holes = (MX_KNOWS_LIVE ? 1 : mx_holes_count(page));
@@ -61,9 +48,9 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
   if (mx_page_is_huge(page)) return;
   mx_holes_forbid();
   if (!MX_KNOWS_LIVE) {
-    mark_free(page, page->free, marks);
+    mx_freelist_mark(page, page->free, marks->bits, &marks->count);
     const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
-    mark_free(page, (const mx_block_t*)remote, marks);
+    mx_freelist_mark(page, (const mx_block_t*)remote, marks->bits, &marks->count);
   }
   mark_other_free(page, marks);
   mx_holes_allow();
