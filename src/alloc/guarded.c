@@ -143,7 +143,7 @@ static bool set_up(mx_guarded_t* g, mx_heap_t* heap, size_t size) {
   page->start = g->block;
   page->capacity = page->used = 1;
   mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_GUARDED);
-  page->next = (mx_page_t*)(void*)g;  // huge pages of the OS are linked by it; this one is not
+  page->guarded = g;
   memset(g->data, MX_FILL_SLACK, (size_t)(g->block - g->data));
   memset(g->block + size, MX_FILL_SLACK, (size_t)(data_end - g->block - size));
   mx_store_relaxed(&g->is_freed, 0);
@@ -268,7 +268,7 @@ static void make_inaccessible(mx_guarded_t* g) {
 }
 
 void mx_guarded_free(mx_page_t* page) {
-  mx_guarded_t* const g = (mx_guarded_t*)(void*)page->next;
+  mx_guarded_t* const g = (mx_guarded_t*)page->guarded;
   check_surroundings(g);
   if (mx_unlikely(mx_hooks.block_freed != NULL)) mx_hooks.block_freed(g->block);
   note_stack(g->free_stack);

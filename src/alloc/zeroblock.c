@@ -27,7 +27,7 @@ static mx_lock_t zero_lock;
 static mx_page_t *first_open, *last_open;
 
 // Nothing else uses that field of such a record.
-static taken_t* taken_of(const mx_page_t* page) { return (taken_t*)(void*)page->prev; }
+static taken_t* taken_of(const mx_page_t* page) { return (taken_t*)page->taken; }
 
 static void put_open(mx_page_t* page) {
   page->next = NULL;
@@ -93,7 +93,7 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   mx_page_t* const page = mx_arena_record(got.arena, got.index);
   mx_page_init(page, &got, MX_ALIGN, 0, heap);
   page->start = got.start;
-  page->prev = (mx_page_t*)(void*)taken;
+  page->taken = taken;
   mx_store_relaxed(&taken->left, (uint32_t)PLACES);
   page->reserved = (uint32_t)PLACES;  // and `capacity` 0: nothing to visit
   if (!mx_os_protect(got.start, MX_SLICE_SIZE, false) || !mx_pagemap_set(got.start, 1, page)) {

@@ -42,8 +42,10 @@ typedef struct mx_arena_s {
   mx_bits_t* purgeable;
   mx_bits_t* guarded;      // NULL in builds without guard pages
   mx_bits_t* present;      // by OS page
-  mx_atomic(uint32_t)* freed_at;  // clock in ms (low bits) when a purgeable slice was freed; of one
-                                  // in use, what was last seen of its page (see heap/hole_walk.c)
+  union {                  // a word for each slice, by its state
+    mx_atomic(uint32_t)* freed_at;  // purgeable: clock in ms (low bits) when it was freed
+    mx_atomic(uint32_t)* seen;      // a page's first: its signature at the last walk for holes
+  };
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
   uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
   void* mapping;           // what to unmap, NULL when the memory is the user's

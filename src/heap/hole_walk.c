@@ -4,14 +4,14 @@
 //
 // A page that is in use all the time would fill its holes at once. So the background asks for idle
 // pages: those that look as they did at the walk before. What was seen of a page lies in the
-// arena's `freed_at` of its first slice, which nobody needs while that is in use.
+// word `seen` of its first slice in the arena.
 #include "../page/holes.h"
 #include "heap.h"
 #include "huge_cache.h"
 
 static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool* has_changed) {
   const uint32_t now = mx_holes_signature(page);
-  if (mx_exchange_relaxed(&arena->freed_at[index], now) == now) return true;
+  if (mx_exchange_relaxed(&arena->seen[index], now) == now) return true;
   *has_changed = true;
   return false;
 }

@@ -79,8 +79,14 @@ struct mx_page_s {
   };
   // -- written by other threads --
   mx_atomic(uintptr_t) remote;
-  struct mx_page_s* next;      // in a theap's list
-  struct mx_page_s* prev;
+  union {
+    struct mx_page_s* next;    // in a theap's list
+    void* guarded;             // of a guarded block: its record (alloc/guarded.c)
+  };
+  union {
+    struct mx_page_s* prev;
+    void* taken;               // of blocks of no bytes: which places are (alloc/zeroblock.c)
+  };
   mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap_end.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own
   uint32_t slice_index;
