@@ -32,10 +32,10 @@ set(mi_source_names
   arena/move.c
   arena/purge.c
   arena/slices.c
+  page/blocks.c
   page/freelist.c
   page/holes.c
-  page/live.c
-  page/page.c
+  page/state.c
   heap/adopt.c
   heap/claim.c
   heap/deferred.c

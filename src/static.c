@@ -45,10 +45,10 @@
 #include "arena/purge.c"
 #include "arena/slices.c"
 
+#include "page/blocks.c"
 #include "page/freelist.c"
 #include "page/holes.c"
-#include "page/live.c"
-#include "page/page.c"
+#include "page/state.c"
 
 #include "heap/adopt.c"
 #include "heap/claim.c"

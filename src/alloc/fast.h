@@ -11,14 +11,6 @@
 #include "alloc.h"
 #include "harden.h"
 
-// Takes a block of a page for `size` bytes; NULL when it has none that may be given out.
-mx_inline mx_block_t* mx_take(mx_page_t* page, size_t size, bool is_small) {
-  if (MX_HARDEN && !MX_HARDEN_SLOWLY) return mx_harden_take(page, size, is_small);
-  mx_block_t* const block = mx_page_pop(page);
-  if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
-  return block;
-}
-
 // Takes a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
 // finds bin 0, which never has a page.
 mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {

@@ -39,8 +39,4 @@ mx_page_t* mx_guarded_next(size_t* index);
 bool mx_guarded_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 
-mx_inline bool mx_page_is_guarded(const mx_page_t* page) {
-  return (mx_load_relaxed(&page->lend) & MX_PAGE_GUARDED) != 0;
-}
-
 #endif

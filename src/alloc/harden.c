@@ -6,7 +6,6 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "alloc.h"
-#include "guarded.h"
 
 // How many bytes of the slack are as they were.
 static size_t count_intact(const uint8_t* end, size_t slack) {

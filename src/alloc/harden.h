@@ -200,4 +200,12 @@ mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   return true;
 }
 
+// Takes a block of a page for `size` bytes; NULL when it has none that may be given out.
+mx_inline mx_block_t* mx_take(mx_page_t* page, size_t size, bool is_small) {
+  if (MX_HARDEN && !MX_HARDEN_SLOWLY) return mx_harden_take(page, size, is_small);
+  mx_block_t* const block = mx_page_pop(page);
+  if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
+  return block;
+}
+
 #endif

@@ -11,7 +11,7 @@
 #include "../os/os.h"
 #include "../heap/huge_cache.h"
 #include "alloc.h"
-#include "fast.h"
+#include "harden.h"
 #include "sample.h"
 
 #define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited

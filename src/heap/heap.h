@@ -19,7 +19,7 @@
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../mem/numa.h"
-#include "../page/page.h"
+#include "../page/blocks.h"
 
 typedef struct mx_theap_s mx_theap_t;
 typedef struct mx_heap_s mx_heap_t;

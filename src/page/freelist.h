@@ -10,10 +10,6 @@
 MX_BEGIN_DECLS
 // Reports a link that leads out of its page; answers the end of the list.
 mx_block_t* mx_freelist_corrupted(const mx_page_t* page, const mx_block_t* block, uintptr_t link);
-// Makes `count` fresh neighbours from `start` on free blocks in front of those on the list, in an
-// order that only the page's key tells; `index` is the first one's. Answers which comes first.
-mx_block_t* mx_freelist_scatter(const mx_page_t* page, mx_block_t* start, size_t count,
-                                size_t index);
 // Marks the blocks of a list by their numbers in `seen` and adds how many they are to *count. False
 // where it is none of distinct blocks of the page: it stops there, and reports nothing.
 bool mx_freelist_mark(const mx_page_t* page, const mx_block_t* list, uint64_t* seen, size_t* count);

@@ -6,7 +6,8 @@
                                      SOURCE/FLOOR/NAME.c has become FLOOR/NAME.c.o
 
   includes   a file includes files of its own floor and of lower ones, never a .c file (static.c
-             does nothing else), and no headers include each other in a circle
+             does nothing else), and no headers include each other in a circle, nor do parts, which
+             are a source and the header of its name
   objects    what an object file needs is defined on its own floor or on a lower one, and no object
              files need each other in a circle; every source has an object file
   lists      the build's list of sources and static.c name every source, floor by floor
@@ -106,8 +107,21 @@ def check_includes(root):
                 yield f"{where}: includes {target}, which lies above it"
             else:
                 edges[name].add(target)
-    for part in cycles(edges):
+    headers = cycles(edges)
+    for part in headers:
         yield "includes in a circle: " + ", ".join(part)
+    for part in cycles(parts_of(edges)) if not headers else []:
+        yield "parts include each other: " + ", ".join(part)
+
+
+def parts_of(edges):
+    """The same edges between parts: a source and the header of its name are one."""
+    parts = {}
+    for name, targets in edges.items():
+        part = name.rpartition(".")[0]
+        found = {target.rpartition(".")[0] for target in targets} - {part}
+        parts.setdefault(part, set()).update(found)
+    return parts
 
 
 # ---- objects ----------------------------------------------------------------------------------

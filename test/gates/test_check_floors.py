@@ -83,6 +83,11 @@ class Floors(unittest.TestCase):
         self.write("src/page/b.h", '#ifndef B\n#define B\n#include "a.h"\n#endif\n')
         self.expect("circle", "page/a.h", "page/b.h")
 
+    def test_parts_in_a_circle(self):
+        self.write("src/page/list.h", '#ifndef L\n#define L\n#include "page.h"\n#endif\n')
+        self.append("src/page/page.c", '#include "list.h"\n')
+        self.expect("parts include each other", "page/list", "page/page")
+
     def test_an_object_that_needs_what_lies_above(self):
         self.append("src/base/bits.c", "int mi_api(void);\nint mx_up(void) { return mi_api(); }\n")
         self.expect("base/bits.c", "needs mi_api of api/api.c", "above")

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What hardened builds do with whole lists and pages: bitmaps of live blocks, blocks that
 // other threads freed, blocks in quarantine.
-#include "live.h"
+#include "state.h"
 
 #include <string.h>
 
 #include "../base/hooks.h"
 #include "delay.h"
-#include "state.h"
 
 void mx_live_clear(mx_page_t* page) {
   if (!MX_LIVE_BITS || page->arena == NULL) return;
