@@ -60,7 +60,6 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 }
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
-  mx_check(count > 0);
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
   // Where as much still waits, but at the wrong place, a longer wait would not have helped.
   const intptr_t lacking = (intptr_t)count - mx_load_relaxed(&arenas->purgeable);

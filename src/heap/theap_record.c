@@ -117,7 +117,6 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
 }
 
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
-  mx_check(mx_lock_is_mine(&heap->lock));
   if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
   else heap->theaps = theap->next_in_heap;
   if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
