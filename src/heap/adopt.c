@@ -127,7 +127,6 @@ void mx_page_release(mx_page_t* page) {
 
 static void take_out(mx_heap_t* heap, mx_page_t* page) {
   mx_check(mx_lock_is_mine(&heap->lock));
-  mx_check(page->heap_prev != NULL || heap->pages == page);
   if (heap->search_from == page) heap->search_from = page->heap_next;
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;

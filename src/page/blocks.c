@@ -206,8 +206,8 @@ mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
 }
 
 // Makes `count` fresh neighbours from `start` on free blocks in front of those on the list, in an
-// order that only the page's key tells: from any block on, up or down in equal steps around the ring
-// of them. `index` is the first one's. Answers which comes first.
+// order that only the page's key tells: from any block on, up or down in equal steps around the
+// ring of them. `index` is the first one's. Answers which comes first.
 static mx_block_t* scatter(const mx_page_t* page, mx_block_t* start, size_t count,
                            size_t index) {
   mx_check(count > 0 && index + count <= page->reserved);
