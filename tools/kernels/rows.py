@@ -19,7 +19,7 @@ QUICK_SECONDS = 75
 QUICK_LIMIT = 90  # for each test: many times of what the longest takes
 QUICK_ALWAYS = ["stress-moves", "unit-os", "api-edges", "api-arena"]
 QUICK_THEN = ["stress-model", "api-basic", "stress-heaps", "memory-huge", "api-heap", "api-posix",
-              "stress-forks", "unit-reentry", "api-subproc", "memory-cgroup", "api-aligned"]
+              "stress-forks", "unit-reentry", "api-subproc", "memory-cgroup"]
 
 KERNELS = {
     "bullseye": {"suite": "bullseye", "package": "linux-image-cloud-amd64"},
