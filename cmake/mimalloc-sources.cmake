@@ -12,6 +12,7 @@ set(mi_source_names
   os/lock.c
   os/missing.c
   os/posix.c
+  os/report_signal.c
   os/residence.c
   os/robust.c
   os/thread.c
@@ -71,6 +72,7 @@ set(mi_source_names
   service/report_advice.c
   service/report_fields.c
   service/report_formats.c
+  service/report_signal.c
   service/report_take.c
   service/report_text.c
   service/scavenger.c

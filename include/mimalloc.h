@@ -1122,6 +1122,7 @@ typedef enum mi_option_e {
   mi_option_purge_holes,                    ///< also give back free OS pages inside used pages (1)
   mi_option_ignore_deepbind,                ///< libraries are opened without RTLD_DEEPBIND (0)
   mi_option_show_report,                    ///< print mi_report() when the process ends (0)
+  mi_option_report_signal,                  ///< print mi_report() after this signal (0: none)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name

@@ -25,6 +25,7 @@
 #include "../service/leaks.h"
 #include "../service/log.h"
 #include "../service/option_names.h"
+#include "../service/report.h"
 #include "../service/stack.h"
 #include "../service/stats.h"
 
@@ -112,6 +113,7 @@ void mx_process_start(void) {
   }
   mx_limits_apply();
   mx_scavenger_apply();
+  mx_report_init();
   reserve_at_start();
 }
 

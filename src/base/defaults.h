@@ -179,5 +179,8 @@
 #ifndef MI_DEFAULT_SHOW_REPORT
 #define MI_DEFAULT_SHOW_REPORT 0
 #endif
+#ifndef MI_DEFAULT_REPORT_SIGNAL
+#define MI_DEFAULT_REPORT_SIGNAL 0
+#endif
 
 #endif

@@ -78,7 +78,8 @@
   X(leak_report, LEAK_REPORT, 0, 2)                                                       \
   X(purge_holes, PURGE_HOLES, 0, LONG_MAX)                                                \
   X(ignore_deepbind, IGNORE_DEEPBIND, 0, LONG_MAX)                                        \
-  X(show_report, SHOW_REPORT, 0, LONG_MAX)
+  X(show_report, SHOW_REPORT, 0, LONG_MAX)                                                \
+  X(report_signal, REPORT_SIGNAL, 0, 64)
 
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;

@@ -112,6 +112,8 @@ static void run(void) {
     const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
     const round_t round = work(with_holes);
     mx_limits_tick();
+    mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+    if (visit != NULL) visit();
     const uint64_t now = mx_os_clock_msecs();
     if (with_holes) {
       patience = patience_after(patience, &made, round.bytes);

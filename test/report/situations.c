@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +366,40 @@ static int no_proc(void) {
   return 0;
 }
 
+// ---- for signals -------------------------------------------------------------------------------
+
+static int say_ready(void) {
+  printf("ready\n");
+  fflush(stdout);
+  return 0;
+}
+
+// Until somebody ends the process.
+static int ready_busy(void) {
+  say_ready();
+  while (!is_over) {
+    fill(1000, 5000);
+    for (size_t i = 0; i < 1000; i++) mi_free(blocks[i]);
+    usleep(1000);
+  }
+  return 0;
+}
+
+static int ready_idle(void) {
+  fill(20000, 1000);
+  say_ready();
+  while (!is_over) pause();
+  return 0;
+}
+
+static void ignore_signal(int number) { (void)number; }
+
+// The program's own handler comes later, and takes the place.
+static int ready_own(void) {
+  signal(SIGUSR1, ignore_signal);
+  return ready_busy();
+}
+
 // ---- all of them -------------------------------------------------------------------------------
 
 static const struct {
@@ -384,6 +419,9 @@ static const struct {
 
 int main(int argc, char** argv) {
   const char* const name = (argc == 2 ? argv[1] : "");
+  if (strcmp(name, "ready_busy") == 0) return ready_busy();
+  if (strcmp(name, "ready_idle") == 0) return ready_idle();
+  if (strcmp(name, "ready_own") == 0) return ready_own();
   for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
     if (strcmp(name, "--names") == 0) {
       printf("%s\n", situations[i].name);

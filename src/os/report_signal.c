@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The signal that asks for a report.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "residence.h"
+#include "system.h"
+
+#if MX_UNIX
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+static void (*on_request)(void);
+
+static void on_report_signal(int number) {
+  const int saved = errno;
+  (void)number;
+  on_request();
+  errno = saved;
+}
+
+bool mx_os_on_report_signal(int number, void (*run)(void)) {
+  struct sigaction action;
+  const int saved = errno;
+  bool done = (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+               action.sa_handler == SIG_DFL);
+  if (done) {
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = &on_report_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    on_request = run;
+    done = (sigaction(number, &action, NULL) == 0);
+  }
+  errno = saved;
+  return done;
+}
+
+#else
+
+bool mx_os_on_report_signal(int number, void (*run)(void)) {
+  (void)number, (void)run;
+  return false;
+}
+
+#endif
