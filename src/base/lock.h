@@ -2,9 +2,10 @@
 // The one kind of lock: a word with its holder's identity, in which a waiter sleeps.
 //
 // Locks protect rare structural changes (the list of arenas, of heaps, a heap's pages), never a
-// path of malloc or free that does not go to an arena, and none is held across an OS call or a
-// user's callback. They need no OS object, so they work before any start-up. A waiter spins briefly
-// and then sleeps until the holder wakes it. Order: subproc, then heap, then arena list.
+// path of malloc or free that does not go to an arena. None is held across a user's callback, and
+// few across an OS call (docs/concurrency.md names them). They need no OS object, so they work
+// before any start-up. A waiter spins briefly and then sleeps until the holder wakes it. Order:
+// subproc, then heap, then arena list.
 //
 // The word names its holder, so that a fork in a signal's handler knows what the very thread that
 // it interrupted holds. Such a fork takes the other locks, and waits for none of them without end:
