@@ -103,6 +103,12 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   return arena;
 }
 
+// Of a bitmap that nobody else sees yet: no word needs an atomic step of its own.
+static void fill_bits(mx_bits_t* bits, size_t n) {
+  memset((void*)bits, 0xFF, n / MX_WORD_BITS * sizeof(*bits));
+  if (n % MX_WORD_BITS != 0) mx_bits_set(bits, n - n % MX_WORD_BITS, n % MX_WORD_BITS);
+}
+
 static mx_atomic(size_t) arena_ids;
 
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
@@ -145,11 +151,11 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   if (MX_RANDOM_ADDRESS) {
     mx_store_relaxed(&arena->low_hint, (size_t)(mx_random64() % mx_min(slices, RANDOM_START)));
   }
-  mx_bits_set(arena->free, 0, slices);
+  fill_bits(arena->free, slices);
   const size_t committed = (config->is_committed ? slices : config->piece / MX_SLICE_SIZE);
-  if (committed > 0) mx_bits_set(arena->committed, 0, committed);
+  fill_bits(arena->committed, committed);
   if (!config->is_zero) {
-    mx_bits_set(arena->dirty, 0, slices);
+    fill_bits(arena->dirty, slices);
     mx_arena_touch(arena, start, slices * MX_SLICE_SIZE);
   }
   if (!publish(arenas, arena)) {

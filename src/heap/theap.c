@@ -199,8 +199,14 @@ static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
   return NULL;
 }
 
+// How many blocks a page has to give. The `capacity` of an empty one is not to be read: it may
+// start anew just now (see has_block).
+static uint32_t blocks_to_give(const mx_page_t* page) {
+  return page->used == 0 ? page->reserved : page->capacity - page->used;
+}
+
 static bool is_worth_a_visit(const mx_page_t* page) {
-  return page->capacity - page->used > mx_min(page->capacity / WORTH_SHARE, WORTH_MOST);
+  return blocks_to_give(page) > mx_min(page->reserved / WORTH_SHARE, WORTH_MOST);
 }
 
 // The fuller one of two that are worth a visit, so that others may become empty; else the one with
@@ -221,7 +227,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     mx_page_t* const page = next;
     next = page->next;
     if (!has_block(page)) continue;
-    const bool is_sparse = (page->capacity - page->used > page->capacity / SPARSE_SHARE);
+    const bool is_sparse = (blocks_to_give(page) > page->reserved / SPARSE_SHARE);
     if (best == NULL || is_better(page, best)) best = page;
     if (best == page && !is_sparse && is_worth_a_visit(page)) break;
     if (is_sparse && page == theap->partial[bin]) mx_list_turn(&theap->partial[bin]);
