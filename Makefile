@@ -31,11 +31,11 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
   import=ensurepip:python3-venv import=elftools:python3-pyelftools valgrind:valgrind \
   /usr/include/valgrind/memcheck.h:valgrind \
   /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools \
-  run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
+  run=cbmc.sh:cbmc run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment bench bench-quick platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment bench bench-quick prove platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -47,6 +47,8 @@ help:
 	@echo "make test         builds release, debug and secure and tests each, and other systems"
 	@echo "make environment  programs under limits, sandboxes, debuggers and in crowds: what the library"
 	@echo "                  does in each, beside the system's malloc"
+	@echo "make prove        proves properties of the source by bounded model checking (an hour), and"
+	@echo "                  judges the protocols between threads by herd7"
 	@echo "make bench        the benchmark suite against the allocators of the distribution"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
@@ -78,6 +80,7 @@ test-needs:
 	if [ "$(REAL)" != no ]; then test/programs/install.sh || { status=$$?; \
 	  echo "make test REAL=no leaves out the tests with these programs."; }; fi; \
 	if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  $(PYTHON) test/prove/prove.py --get --list >/dev/null; \
 	  $(PYTHON) tools/platforms.py --prepare $(TEST_PLATFORMS) || status=$$?; fi; \
 	exit $$status
 
@@ -103,6 +106,12 @@ bench: $(LIBRARY)
 bench-quick: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3
 	$(PYTHON) bench/run.py --quick $(BENCH_ARGS)
+
+# The tables of docs/proofs.md and docs/concurrency.md are written anew.
+prove:
+	@cmake/need.sh "Proving" $(BUILD_NEEDS) $(PYTHON):python3 run=cbmc.sh:cbmc
+	$(PYTHON) test/prove/litmus.py --get --table docs/concurrency.md
+	$(PYTHON) test/prove/prove.py --get --jobs $(JOBS) --table docs/proofs.md
 
 platforms:
 	@cmake/need.sh "Building for other platforms" $(BUILD_NEEDS) $(PYTHON):python3

@@ -177,6 +177,12 @@ mx_inline bool mx_page_has_free(const mx_page_t* page) {
   return page->used == 0 || page->free != NULL || mx_page_can_extend(page);
 }
 
+// How far p lies behind the page's first block. Of any address: no difference of pointers, which
+// would have to lie in one object.
+mx_inline size_t mx_page_offset(const mx_page_t* page, const void* p) {
+  return (size_t)((uintptr_t)p - (uintptr_t)page->start);
+}
+
 // Whether a page's block can begin at p, judged by what never changes while the page lives. No huge
 // one, and nothing of the zero record; only in builds with reciprocals.
 //
@@ -186,7 +192,7 @@ mx_inline bool mx_page_has_free(const mx_page_t* page) {
 // less than 2^64. So the upper word is q, and the lower one is below 2^22 just when m is 0. For
 // offsets behind the page's last block the upper word is too large.
 mx_inline bool mx_page_begins_block(const mx_page_t* page, const void* p) {
-  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  const size_t offset = mx_page_offset(page, p);
   uint64_t index;
   const uint64_t rest = mx_mul_wide(offset, page->reciprocal, &index);
   return rest < MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE && index < page->reserved;
@@ -194,7 +200,7 @@ mx_inline bool mx_page_begins_block(const mx_page_t* page, const void* p) {
 
 // Whether p can be the start of a block, judged by what never changes while the page lives.
 mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
-  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  const size_t offset = mx_page_offset(page, p);
   if (mx_page_is_huge(page)) return offset == 0;
   if (MX_RECIPROCALS) return mx_page_begins_block(page, p);
   return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
@@ -207,7 +213,7 @@ mx_inline void* mx_page_block_of(const mx_page_t* page, const void* p) {
   if (mx_likely(mx_page_could_be_block(page, p))) return (void*)(uintptr_t)p;
   if (mx_load_relaxed(&page->shifted) == 0) return NULL;
   if (mx_page_is_huge(page)) return page->start;
-  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  const size_t offset = mx_page_offset(page, p);
   if (offset >= page->reserved * page->block_size) return NULL;
   return page->start + (offset - (uint32_t)offset % (uint32_t)page->block_size);
 }
@@ -220,7 +226,7 @@ mx_inline void mx_page_set_owner(mx_page_t* page, uintptr_t tid) {
 
 // Whether p is the start of a carved block of this page. Owner only.
 mx_inline bool mx_page_is_block(const mx_page_t* page, const void* p) {
-  const size_t offset = (size_t)((const uint8_t*)p - page->start);
+  const size_t offset = mx_page_offset(page, p);
   if (offset >= page->capacity * page->block_size) return false;
   if (mx_page_is_huge(page)) return offset == 0;
   return (uint32_t)offset % (uint32_t)page->block_size == 0;

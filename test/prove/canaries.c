@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Proves of the canaries: a state is read as it was written, and no change of a byte goes unseen.
+#include "page/padding.h"
+
+mx_facts_t mx_facts;
+
+// prove: a canary tells the state that it was made of, and its lowest byte is 0
+// bound: all keys of pages, all places and states
+// builds: secure64 secure32
+// mutant: page/padding.h: MX_PAD_STATE_SHIFT | once >> => MX_PAD_STATE_SHIFT | once >> 1 >>
+void prove_canary_tells_its_state(void) {
+  const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
+  uint64_t state = any_size(0, MX_BIN_MAX_SIZE);
+  if (nondet_bool()) state = (nondet_bool() ? MX_PAD_FREE : MX_PAD_GONE);
+  const uint64_t pad = mx_pad_make(key, state);
+  claim(mx_pad_state_of(key, pad) == state);
+  claim((pad & 0xFF) == 0);
+  claim(mx_pad_is_size(state) == (state <= MX_BIN_MAX_SIZE));
+}
+
+// prove: a canary of which one byte was changed has no state of a page of its blocks
+// bound: all keys, states and changes of one byte, pages of blocks up to 256 KiB
+// builds: secure64 secure32
+// mutant: page/padding.h: place_key ^ once ^ once << MX_PAD_STATE_BITS => place_key ^ once
+void prove_canary_shows_a_byte(void) {
+  const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
+  const size_t block_size = any_size(MX_ALIGN, 256 * MX_KIB);
+  uint64_t state = any_size(0, block_size - MX_PAD_FIRST_SIZE - 1);
+  if (nondet_bool()) state = (nondet_bool() ? MX_PAD_FREE : MX_PAD_GONE);
+  const uint64_t change = (uint64_t)any_size(1, 255) << (8 * any_size(0, 7));
+  const uint64_t found = mx_pad_state_of(key, mx_pad_make(key, state) ^ change);
+  claim(!mx_pad_is_state(found, block_size));
+}

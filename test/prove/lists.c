@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// Proves of the free lists of a small page: whatever is done to them, each block is in one
+// place, and the counts say so.
+#include "page/page.c"
+#include "page/freelist.c"
+
+mx_facts_t mx_facts;
+
+#define BLOCKS 4
+#define BLOCK_SIZE ((size_t)16)
+
+// The blocks of the page, with room in front for the first one's canary.
+static mx_aligned(16) uint8_t prove_memory[16 + (BLOCKS + 1) * BLOCK_SIZE];
+static mx_page_t prove_page;
+
+static mx_block_t* block_number(size_t i) {
+  return (mx_block_t*)(void*)(prove_memory + 16 + i * BLOCK_SIZE);
+}
+
+// Reports are counted; nothing else comes of them.
+static unsigned prove_reports;
+static void report(mx_level_t level, int code, const char* fmt, ...) {
+  (void)level, (void)code, (void)fmt;
+  prove_reports++;
+}
+mx_hooks_t mx_hooks = {.message = report};
+
+static void make_page(void) {
+  mx_facts.os_page = 4096;
+  prove_page.start = prove_memory + 16;
+  prove_page.block_size = BLOCK_SIZE;
+  prove_page.reserved = prove_page.capacity = BLOCKS;
+  prove_page.slice_count = 1;
+  prove_page.bin = 1;
+  if (MX_ENCODE_LINKS || MX_PADDING) prove_page.key = nondet_uint64() & ~(uint64_t)0xFF;
+  prove_page.remote = MX_OWNED;
+}
+
+// A list of any blocks in any order, none twice; answers which, as bits.
+static mx_block_t* any_list(unsigned without, unsigned* which) {
+  mx_block_t* list = NULL;
+  *which = 0;
+  for (size_t turn = 0; turn < BLOCKS; turn++) {
+    const size_t i = any_size(0, BLOCKS);
+    if (i == BLOCKS || ((*which | without) >> i & 1) != 0) continue;
+    mx_block_set_next(&prove_page, block_number(i), list);
+    list = block_number(i);
+    *which |= 1u << i;
+  }
+  return list;
+}
+
+// The blocks of a list as bits; fails where one comes twice or is none.
+static unsigned blocks_of(const mx_block_t* list) {
+  unsigned which = 0;
+  for (const mx_block_t* b = list; b != NULL; b = mx_block_next(&prove_page, b)) {
+    const size_t offset = (size_t)((const uint8_t*)b - prove_page.start);
+    claim(offset % BLOCK_SIZE == 0 && offset / BLOCK_SIZE < BLOCKS);
+    const size_t i = offset / BLOCK_SIZE;
+    claim((which >> i & 1) == 0);
+    if ((which >> i & 1) != 0) break;
+    which |= 1u << i;
+  }
+  return which;
+}
+
+static unsigned count_of(unsigned which) {
+  unsigned count = 0;
+  for (size_t i = 0; i < BLOCKS; i++) count += which >> i & 1;
+  return count;
+}
+
+// prove: pop takes the first block, push puts one back: no other block comes or goes
+// bound: all lists of up to four blocks
+// unwind: 6
+// long: yes
+// mutant: page/freelist.h: mx_block_set_next(page, block, page->free); => mx_block_set_next(page, block, NULL);
+void prove_list_pop_and_push(void) {
+  unsigned which;
+  make_page();
+  prove_page.free = any_list(0, &which);
+  prove_page.used = BLOCKS - count_of(which);
+  mx_block_t* const block = mx_page_pop(&prove_page);
+  claim((block == NULL) == (which == 0));
+  if (block == NULL) return;
+  const unsigned rest = blocks_of(prove_page.free);
+  const unsigned taken = 1u << ((uint8_t*)block - prove_page.start) / BLOCK_SIZE;
+  claim((rest & taken) == 0 && (rest | taken) == which);
+  claim(prove_page.used == BLOCKS - count_of(rest));
+  const bool is_empty = mx_page_push(&prove_page, block);
+  claim(blocks_of(prove_page.free) == which && prove_page.free == block);
+  claim(prove_page.used == BLOCKS - count_of(which));
+  claim(is_empty == (prove_page.used == 0));
+}
+
+// prove: what others freed comes onto the list once, and is counted
+// bound: all lists of up to four blocks, free and remote
+// unwind: 6
+// long: yes
+// mutant: page/page.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list, page->free);
+void prove_list_collect(void) {
+  unsigned here, there;
+  make_page();
+  prove_page.free = any_list(0, &here);
+  mx_block_t* const remote = any_list(here, &there);
+  prove_page.used = BLOCKS - count_of(here);
+  prove_page.remote = (uintptr_t)remote | MX_OWNED;
+  const bool any = mx_page_collect_remote(&prove_page);
+  claim(any == (there != 0) && prove_page.remote == MX_OWNED);
+  claim(blocks_of(prove_page.free) == (here | there));
+  claim(prove_page.used == BLOCKS - count_of(here | there));
+}
+
+// prove: what is put back comes onto the list, once and counted; a circle is reported and left out
+// bound: all lists of up to four blocks, ends of them that lead back
+// unwind: 6
+// long: yes
+// mutant: page/page.c: if (++count > page->capacity) { => if (++count > page->capacity + 9) {
+void prove_list_put_back(void) {
+  unsigned here, there;
+  make_page();
+  prove_page.free = any_list(0, &here);
+  mx_block_t* const back = any_list(here, &there);
+  if (back == NULL) return;
+  prove_page.used = BLOCKS - count_of(here);
+  const bool is_circle = nondet_bool();
+  if (is_circle) {
+    mx_block_t* last = back;
+    while (mx_block_next(&prove_page, last) != NULL) last = mx_block_next(&prove_page, last);
+    mx_block_set_next(&prove_page, last, back);
+  }
+  const size_t count = mx_page_put_back(&prove_page, back);
+  if (is_circle) {
+    claim(count == 0 && prove_reports == 1);
+    claim(blocks_of(prove_page.free) == here && prove_page.used == BLOCKS - count_of(here));
+    return;
+  }
+  claim(count == count_of(there) && prove_reports == 0);
+  claim(blocks_of(prove_page.free) == (here | there));
+  claim(prove_page.used == BLOCKS - count_of(here | there));
+}
+
+// prove: fresh blocks are linked in an order of the key's, each once, in front of those that were free
+// bound: all keys, up to four fresh blocks
+// unwind: 6
+// builds: secure64
+// long: yes
+// mutant: page/freelist.c: const size_t before = (turn >= step ? turn - step : turn + count - step); => const size_t before = turn;
+void prove_list_scatter(void) {
+  make_page();
+  const size_t count = any_size(1, BLOCKS), first = any_size(0, BLOCKS - count);
+  prove_page.free = mx_freelist_scatter(&prove_page, block_number(first), count, first);
+  claim(blocks_of(prove_page.free) == ((1u << count) - 1) << first);
+}
+
+// prove: a link that leads out of its page's reach ends the list and is reported
+// bound: all links and keys
+// builds: secure64
+// addresses: yes
+// mutant: page/freelist.h: if (mx_unlikely(!mx_link_leads_home(page, block, link))) { => if (link == 0) {
+void prove_list_sees_strangers(void) {
+  make_page();
+  mx_block_t* const block = block_number(0);
+  block->next = nondet_uintptr();
+  const uintptr_t link = block->next ^ (uintptr_t)mx_place_key(&prove_page, block);
+  const uintptr_t distance =
+      (link > (uintptr_t)block ? link - (uintptr_t)block : (uintptr_t)block - link);
+  const mx_block_t* const next = mx_block_next(&prove_page, block);
+  claim(next == NULL || distance <= (uintptr_t)1 << MX_LINK_SHIFT);
+  claim((prove_reports != 0) == (link != 0 && next == NULL));
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// Proves of the page map: whatever address is looked up or entered, its tables are read and written
+// within their ends.
+//
+// The tables are addresses: each read or write of an entry is shown to lie in one of them.
+#include "base/compiler.h"
+
+static intptr_t read_entry(const intptr_t* p);
+static void write_entry(intptr_t* p, intptr_t value);
+#undef mx_add_loaded
+#undef mx_store_relaxed
+#define mx_add_loaded(base, entry) ((base) + (uintptr_t)read_entry(entry))
+#define mx_store_relaxed(p, v) write_entry((p), (v))
+#include "base/facts.h"
+#include "base/lock.h"
+#include "base/options.h"
+#include "mem/bitmap.h"
+// Of the words that are loaded in pagemap.c only entries are constant ones of this type.
+#undef mx_load_relaxed
+#define mx_load_relaxed(p) \
+  _Generic((p), const intptr_t*: read_entry((const intptr_t*)(p)), default: *(p))
+// The only words that are loaded with acquire there: which far tables there are, any.
+#undef mx_load_acquire
+#define mx_load_acquire(p) (check_far_table((uintptr_t)(p)), (nondet_bool() ? &prove_far_table : NULL))
+// Of those that are stored with release the other is the bound.
+#undef mx_store_release
+#define mx_store_release(p, v) \
+  _Generic((p), uintptr_t*: set_bound((uintptr_t*)(p), (uintptr_t)(v)), \
+           default: check_far_table((uintptr_t)(p)))
+static void set_bound(uintptr_t* p, uintptr_t value) { *p = value; }
+struct far_table_s;
+static struct far_table_s prove_far_table;
+static void check_far_table(uintptr_t p);
+#include "mem/pagemap.c"
+
+mx_facts_t mx_facts;
+mx_atomic(long) mx_option_values[mx_opt_count];
+
+// The near table at its largest, and one far table.
+#define NEAR_AT ((uintptr_t)1 << (MX_64BIT ? 43 : 20))
+#define FAR_AT ((uintptr_t)1 << (MX_64BIT ? 44 : 21))
+#define FAR_SIZE (FAR_ENTRIES * sizeof(intptr_t))
+static far_table_t prove_far_table;
+
+static bool is_in_near(uintptr_t p, size_t size) {
+  return p >= NEAR_AT && p - NEAR_AT <= near_size && size <= near_size - (p - NEAR_AT);
+}
+
+static bool is_in_far(uintptr_t p, size_t size) {
+  return p >= FAR_AT && p - FAR_AT <= FAR_SIZE && size <= FAR_SIZE - (p - FAR_AT);
+}
+
+static void check_far_table(uintptr_t p) {
+  const uintptr_t first = (uintptr_t)far_tables;
+  claim(p >= first && p - first < sizeof(far_tables) && (p - first) % sizeof(far_tables[0]) == 0);
+}
+
+static void check_entry(const intptr_t* entry) {
+  const uintptr_t p = (uintptr_t)entry;
+  claim(p % sizeof(intptr_t) == 0);
+  claim(is_in_far(p, sizeof(intptr_t)) ||
+        (is_in_near(p, sizeof(intptr_t)) && p - NEAR_AT >= MX_PAGE_RECORD_SIZE));
+}
+
+static intptr_t read_entry(const intptr_t* p) {
+  check_entry(p);
+  return (intptr_t)nondet_size();
+}
+
+// Chunks that are writable, as what the map says of them.
+static void write_entry(intptr_t* p, intptr_t value) {
+  (void)value;
+  check_entry(p);
+}
+
+// A map that has grown to any size, and in which any one far table exists.
+static void any_map(void) {
+  mx_facts.os_page = 4096;
+  mx_facts.va_bits = (MX_64BIT ? 48 : 32);
+  mx_pagemap_table = (mx_pagemap_table_t*)NEAR_AT;
+  const unsigned most = (MX_64BIT ? NEAR_BITS_MOST : 32);
+  const unsigned bits = (unsigned)any_size(MX_64BIT ? NEAR_BITS_LEAST : 32, most);
+  near_size = near_table_size(bits);
+  mx_pagemap_near = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
+  is_grown = nondet_bool() || bits == most;
+  prove_far_table.entries = (uint8_t*)FAR_AT;
+}
+
+// prove: every address, canonical or not, finds an entry within a table, or the zero record
+// bound: all addresses, near tables of all sizes, one far table anywhere
+// addresses: yes
+// mutant: mem/pagemap.c: return i < FAR_TABLES ? => return i <= FAR_TABLES ?
+void prove_pagemap_reads_within(void) {
+  any_map();
+  const mx_page_t* const page = mx_pagemap_get((const void*)nondet_uintptr());
+  (void)page;
+}
+
+// What is made writable: ranges of the tables only.
+bool mx_vmem_commit(void* p, size_t size) {
+  claim(is_in_near((uintptr_t)p, size) || is_in_far((uintptr_t)p, size));
+  return nondet_bool();
+}
+bool mx_vmem_reserve_at(void* p, size_t size) {
+  claim((uintptr_t)p == NEAR_AT + near_size && near_size + size == near_table_size(NEAR_BITS_MOST));
+  return nondet_bool();
+}
+void* mx_vmem_map(size_t size, size_t align, bool commit) {
+  (void)align, (void)commit;
+  claim(size == FAR_SIZE);
+  return nondet_bool() ? (void*)FAR_AT : NULL;
+}
+void* mx_meta_alloc(size_t size) {
+  claim(size <= sizeof(prove_far_table));
+  return nondet_bool() ? &prove_far_table : NULL;
+}
+void* mx_vmem_map_table(unsigned bits, size_t size) { (void)bits, (void)size; return NULL; }
+void mx_vmem_open_near(unsigned bits, unsigned most) { (void)bits, (void)most; }
+void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
+void mx_lock_acquire(mx_lock_t* lock) { (void)lock; }
+void mx_lock_release(mx_lock_t* lock) { (void)lock; }
+
+// Bits of what is writable: any that are within the map of them.
+size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
+  claim(a == &prove_far_table.writable ? first + n <= MX_WORD_BITS
+                                       : first + n <= MX_WORD_BITS * (sizeof(near_writable) / 8));
+  return nondet_size();
+}
+
+// prove: an entry is written within a table, where it is writable, for every address
+// bound: all addresses, runs of up to two slices, near tables of all sizes, one far table anywhere
+// unwind: 4
+// builds: release64
+// addresses: yes
+// mutant: mem/pagemap.c: count = mx_min(count, mx_min(in_chunk, in_table)); => count = mx_min(count, in_chunk);
+void prove_pagemap_writes_within(void) {
+  any_map();
+  const uintptr_t slice = nondet_uintptr() >> MX_SLICE_SHIFT;
+  const size_t count = any_size(1, 2);
+  const size_t done = set_run(slice, count, nondet_bool() ? (mx_page_t*)FAR_AT : NULL);
+  claim(done <= count);
+}

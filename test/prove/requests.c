@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Proves of requests: no sum of size, alignment, offset and padding overflows, and what comes back
+// lies in its block, aligned as asked.
+#include "heap/heap.h"
+
+// The fast path has proofs of its own; elsewhere it is the allocation that it stands for.
+#define mx_alloc_in fast_alloc_in
+#include "alloc/fast.h"
+#undef mx_alloc_in
+static void* mx_alloc_in(mx_theap_t* theap, size_t size);
+#include "alloc/realloc.c"
+
+mx_facts_t mx_facts;
+mx_page_t mx_page_none;
+
+static mx_theap_t prove_theap;
+static mx_heap_t prove_heap;
+static mx_page_t prove_page;
+
+// The block that some allocation answers: its address, which is never followed, and its bytes.
+static uintptr_t prove_block;
+static size_t prove_usable;
+static bool prove_failed;
+
+static void start(void) {
+  mx_facts.os_page = 4096;
+  prove_theap.heap = &prove_heap;
+  prove_block = 0;
+  prove_failed = false;
+}
+
+// A block that shares its page: at least as large as it must be, and at least as aligned as that
+// size is, up to a slice. bins-keep-alignment and page-holds-its-blocks prove both.
+static void* give_shared(size_t size) {
+  const size_t padded = mx_max(size, 1) + MX_PAD;
+  claim(padded >= size);
+  const size_t align = mx_max(MX_ALIGN, mx_min(padded & (0 - padded), MX_SHARED_ALIGN_MAX));
+  prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);
+  prove_usable = any_size(padded, MX_BIN_MAX_SIZE) - MX_PAD;
+  return (void*)prove_block;
+}
+
+static bool fails(size_t size) {
+  claim(prove_block == 0);
+  prove_failed = (size > MX_MAX_ALLOC || nondet_bool());
+  return prove_failed;
+}
+
+// A block alone in its page: as aligned as asked, and as slices are.
+static void* give_alone(size_t size, size_t align) {
+  if (fails(size)) return NULL;
+  prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(mx_max(align, MX_SLICE_SIZE) - 1);
+  prove_usable = size;
+  return (void*)prove_block;
+}
+
+static void* give(size_t size) {
+  if (size > MX_BIN_MAX_SIZE - MX_PAD) return give_alone(size, 1);
+  return fails(size) ? NULL : give_shared(size);
+}
+
+static void* mx_alloc_in(mx_theap_t* theap, size_t size) { (void)theap; return give(size); }
+void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) { (void)theap, (void)zero; return give(size); }
+void* mx_alloc_medium(size_t size, mx_theap_t* theap) { (void)theap; return give(size); }
+void* mx_zalloc_in(mx_theap_t* theap, size_t size) { (void)theap; return give(size); }
+void* mx_calloc_medium(size_t total, mx_theap_t* theap) { (void)theap; return give(total); }
+void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap) {
+  (void)theap;
+  size_t total;
+  return mx_mul_overflow(count, size, &total) ? NULL : give(total);
+}
+void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero) {
+  (void)heap, (void)is_growing, (void)zero;
+  claim(mx_is_pow2(align));
+  return give_alone(size, align);
+}
+void* mx_zeroblock_alloc(size_t align) {
+  claim(mx_is_pow2(align));
+  if (nondet_bool()) return NULL;
+  prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);
+  prove_usable = 0;
+  return (void*)prove_block;
+}
+void mx_call_run_late(void) {}
+void mx_alloc_relieve(mx_theap_t* theap) { (void)theap; }
+void* mx_alloc_failed(size_t size) { (void)size; prove_failed = true; return NULL; }
+mx_page_t* mx_pagemap_get(const void* p) { (void)p; return &prove_page; }
+mx_theap_t* mx_thread_theap(void) { return nondet_bool() ? &prove_theap : NULL; }
+void mx_harden_shrink(void* block, size_t size) { (void)block; claim(prove_failed || size <= prove_usable); }
+void mx_harden_alloc_huge(void* block, size_t size, bool zero) { (void)block, (void)size, (void)zero; }
+
+// prove: an aligned request gets a block that holds it, aligned as asked; nothing overflows on the way
+// bound: all sizes, alignments and offsets that the interface lets pass
+// addresses: yes
+// mutant: alloc/realloc.c: alloc_shifted(theap, size, align, align - shift, zero) => alloc_shifted(theap, size, align, shift, zero)
+void prove_aligned_requests(void) {
+  start();
+  const size_t size = nondet_size(), offset = nondet_size();
+  const size_t align = (size_t)1 << any_size(0, 8 * sizeof(size_t) - 1);
+  assume((offset & (align - 1)) == 0 || align <= MX_SLICE_SIZE);
+  const uintptr_t p = (uintptr_t)mx_alloc_aligned(&prove_theap, size, align, offset, nondet_bool());
+  if (p == 0) return;
+  claim(((p + offset) & (align - 1)) == 0);
+  claim(p >= prove_block && size <= prove_usable);
+  claim(p - prove_block <= prove_usable - size);
+}
+
+// prove: malloc and calloc look within the table of pages, and ask for what was asked of them
+// bound: all sizes and counts
+// unwind: 140
+// long: yes
+// addresses: yes
+// mutant: alloc/fast.h: size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN => size > MX_SMALL_MAX * 3
+void prove_plain_requests(void) {
+  start();
+  for (size_t i = 0; i < MX_BIN_COUNT; i++) prove_theap.front[i] = &mx_page_none;
+  const size_t size = nondet_size(), count = nondet_size();
+  if (nondet_bool()) {
+    if (fast_alloc_in(&prove_theap, size) != NULL) claim(prove_usable >= size);
+    return;
+  }
+  size_t total;
+  const bool overflows = mx_mul_overflow(count, size, &total);
+  const void* const p = mx_calloc_in(&prove_theap, count, size);
+  claim(p == NULL || (!overflows && prove_usable >= total));
+}
+
+// prove: room for further growth is never less than what was asked for, nor more than an eighth more
+// bound: all sizes
+// addresses: yes
+// mutant: alloc/realloc.c: mx_min(size + size / 8, most) => mx_min(size / 8 * 9, most)
+void prove_growth(void) {
+  const size_t size = nondet_size(), old = nondet_size();
+  const size_t got = with_room(size, old);
+  claim(got >= size);
+  claim(got - size <= size / 8);
+}
