@@ -204,7 +204,7 @@ static void read_sample(mx_out_t* out, const char* fmt, ...) {
 // bound: all numbers, of a record whose bins were never used, or all were
 // unwind: 200
 // builds: release64 release32
-// mutant: service/stats_prometheus.c: "# HELP mimalloc_%s%s %s%s\n" => "# HELP mimalloc_%s%s %s%s"
+// mutant: service/stats_prometheus.c: "mimalloc_%s%s %lld\n" => "mimalloc_%s%s %lld"
 void prove_prometheus_lines(void) {
   static mi_stats_t stats;
   static mx_out_t out;

@@ -38,6 +38,7 @@ static void some_bins(void (*check)(size_t), size_t from, size_t step) {
 
 // prove: blocks end where the page's slices end at the latest, begin aligned, and there is one
 // bound: all bins
+// builds: secure64 secure32 release64 release32
 // addresses: yes
 // mutant: page/page.c: room -= fence; => room -= 0;
 void prove_page_holds_its_blocks(void) {

@@ -131,6 +131,7 @@ size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
 // bound: all addresses, runs of up to two slices, near tables of all sizes, one far table anywhere
 // unwind: 4
 // builds: release64
+// long: yes
 // addresses: yes
 // mutant: mem/pagemap.c: count = mx_min(count, mx_min(in_chunk, in_table)); => count = mx_min(count, in_chunk);
 void prove_pagemap_writes_within(void) {

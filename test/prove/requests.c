@@ -128,7 +128,7 @@ void prove_plain_requests(void) {
 // prove: room for further growth is never less than what was asked for, nor more than an eighth more
 // bound: all sizes
 // addresses: yes
-// mutant: alloc/realloc.c: mx_min(size + size / 8, most) => mx_min(size / 8 * 9, most)
+// mutant: alloc/realloc.c: mx_min(size + size / 8, most) => mx_min(size + size / 4, most)
 void prove_growth(void) {
   const size_t size = nondet_size(), old = nondet_size();
   const size_t got = with_room(size, old);

@@ -88,7 +88,7 @@ void prove_text_decimal(void) { number(any_size(0, 9999), 10); }
 // bound: all formats of up to six characters behind the %, without *
 // unwind: 9
 // builds: release64 release32
-// mutant: base/fmt.c: if (flag) (*fmt)++; => if (flag) (*fmt) += 2;
+// mutant: base/fmt.c: if (flag) (*fmt)++; => if (flag) (*fmt) += 4;
 void prove_text_conversion(void) {
   char format[7];
   for (size_t i = 0; i < 6; i++) {
