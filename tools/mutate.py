@@ -28,6 +28,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -114,7 +115,7 @@ def fresh_object(source, name, build):
     output = OUT / "objects" / f"{name}-{build}-{digest}.o"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
-        part = output.with_suffix(f".{os.getpid()}.part")
+        part = output.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
         if not compile_one(source, part, build):
             raise SystemExit(f"does not compile: {source}")
         part.rename(output)

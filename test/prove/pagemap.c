@@ -15,6 +15,7 @@ static void write_entry(intptr_t* p, intptr_t value);
 #include "base/lock.h"
 #include "base/options.h"
 #include "mem/bitmap.h"
+#include "mem/pagemap.h"
 // Of the words that are loaded in pagemap.c only entries are constant ones of this type.
 #undef mx_load_relaxed
 #define mx_load_relaxed(p) \
@@ -28,8 +29,7 @@ static void write_entry(intptr_t* p, intptr_t value);
   _Generic((p), uintptr_t*: set_bound((uintptr_t*)(p), (uintptr_t)(v)), \
            default: check_far_table((uintptr_t)(p)))
 static void set_bound(uintptr_t* p, uintptr_t value) { *p = value; }
-struct far_table_s;
-static struct far_table_s prove_far_table;
+static mx_far_table_t prove_far_table;
 static void check_far_table(uintptr_t p);
 #include "mem/pagemap.c"
 
@@ -39,11 +39,10 @@ mx_atomic(long) mx_option_values[mx_opt_count];
 // The near table at its largest, and one far table.
 #define NEAR_AT ((uintptr_t)1 << (MX_64BIT ? 43 : 20))
 #define FAR_AT ((uintptr_t)1 << (MX_64BIT ? 44 : 21))
-#define FAR_SIZE (FAR_ENTRIES * sizeof(intptr_t))
-static far_table_t prove_far_table;
+#define FAR_SIZE (MX_FAR_ENTRIES * sizeof(intptr_t))
 
 static bool is_in_near(uintptr_t p, size_t size) {
-  return p >= NEAR_AT && p - NEAR_AT <= near_size && size <= near_size - (p - NEAR_AT);
+  return p >= NEAR_AT && p - NEAR_AT <= mx_pagemap_near_size && size <= mx_pagemap_near_size - (p - NEAR_AT);
 }
 
 static bool is_in_far(uintptr_t p, size_t size) {
@@ -51,8 +50,8 @@ static bool is_in_far(uintptr_t p, size_t size) {
 }
 
 static void check_far_table(uintptr_t p) {
-  const uintptr_t first = (uintptr_t)far_tables;
-  claim(p >= first && p - first < sizeof(far_tables) && (p - first) % sizeof(far_tables[0]) == 0);
+  const uintptr_t first = (uintptr_t)mx_pagemap_far;
+  claim(p >= first && p - first < sizeof(mx_pagemap_far) && (p - first) % sizeof(mx_pagemap_far[0]) == 0);
 }
 
 static void check_entry(const intptr_t* entry) {
@@ -80,7 +79,7 @@ static void any_map(void) {
   mx_pagemap_table = (mx_pagemap_table_t*)NEAR_AT;
   const unsigned most = (MX_64BIT ? NEAR_BITS_MOST : 32);
   const unsigned bits = (unsigned)any_size(MX_64BIT ? NEAR_BITS_LEAST : 32, most);
-  near_size = near_table_size(bits);
+  mx_pagemap_near_size = near_table_size(bits);
   mx_pagemap_near = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
   is_grown = nondet_bool() || bits == most;
   prove_far_table.entries = (uint8_t*)FAR_AT;
@@ -89,7 +88,7 @@ static void any_map(void) {
 // prove: every address, canonical or not, finds an entry within a table, or the zero record
 // bound: all addresses, near tables of all sizes, one far table anywhere
 // addresses: yes
-// mutant: mem/pagemap.c: return i < FAR_TABLES ? => return i <= FAR_TABLES ?
+// mutant: mem/pagemap.c: return i < MX_FAR_TABLES ? => return i <= MX_FAR_TABLES ?
 void prove_pagemap_reads_within(void) {
   any_map();
   const mx_page_t* const page = mx_pagemap_get((const void*)nondet_uintptr());
@@ -102,7 +101,7 @@ bool mx_vmem_commit(void* p, size_t size) {
   return nondet_bool();
 }
 bool mx_vmem_reserve_at(void* p, size_t size) {
-  claim((uintptr_t)p == NEAR_AT + near_size && near_size + size == near_table_size(NEAR_BITS_MOST));
+  claim((uintptr_t)p == NEAR_AT + mx_pagemap_near_size && mx_pagemap_near_size + size == near_table_size(NEAR_BITS_MOST));
   return nondet_bool();
 }
 void* mx_vmem_map(size_t size, size_t align, bool commit) {
