@@ -205,7 +205,8 @@ def judge(output):
     return "refuted" if "VERIFICATION FAILED" in output else "stopped"
 
 
-def perform(task, cbmc, version, again):
+def perform(task, cbmc, version, again, in_time):
+    """What is known from before needs no time."""
     text = text_of(task)
     arguments = [f"--{BUILDS[task.build][0]}", "--function", "prove_" + task.prop.name.replace("-", "_"),
                  "--unwind", task.prop.unwind, *CHECKS]
@@ -222,6 +223,8 @@ def perform(task, cbmc, version, again):
         if known["outcome"] != "stopped" or known["seconds"] >= task.seconds:
             task.outcome, task.took, task.text = known["outcome"], known["took"], known["text"]
             return
+    if not in_time:
+        return
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / f"{task.prop.name}.i"
         file.write_text(text)
@@ -269,8 +272,8 @@ def perform_all(tasks, options, cbmc):
     end = time.monotonic() + options.minutes * 60 if options.minutes else None
 
     def one(task):
-        if end is None or time.monotonic() < end:
-            perform(task, cbmc, version, options.again)
+        perform(task, cbmc, version, options.again, end is None or time.monotonic() < end)
+        if task.outcome != "left":
             report(task)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(one, task) for task in tasks]:
