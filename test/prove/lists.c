@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Proves of the free lists of a small page: whatever is done to them, each block is in one
 // place, and the counts say so.
-#include "page/page.c"
+#include "page/blocks.c"
 #include "page/freelist.c"
 
 mx_facts_t mx_facts;
@@ -97,7 +97,7 @@ void prove_list_pop_and_push(void) {
 // bound: all lists of up to four blocks, free and remote
 // unwind: 6
 // long: yes
-// mutant: page/page.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list, page->free);
+// mutant: page/blocks.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list, page->free);
 void prove_list_collect(void) {
   unsigned here, there;
   make_page();
@@ -115,7 +115,7 @@ void prove_list_collect(void) {
 // bound: all lists of up to four blocks, ends of them that lead back
 // unwind: 6
 // long: yes
-// mutant: page/page.c: if (++count > page->capacity) { => if (++count > page->capacity + 9) {
+// mutant: page/blocks.c: if (++count > page->capacity) { => if (++count > page->capacity + 9) {
 void prove_list_put_back(void) {
   unsigned here, there;
   make_page();
@@ -145,7 +145,7 @@ void prove_list_put_back(void) {
 // unwind: 6
 // builds: secure64
 // long: yes
-// mutant: page/freelist.c: const size_t before = (turn >= step ? turn - step : turn + count - step); => const size_t before = turn;
+// mutant: page/blocks.c: (turn >= step ? turn - step => (turn >= step ? turn
 void prove_list_scatter(void) {
   make_page();
   const size_t count = any_size(1, BLOCKS), first = any_size(0, BLOCKS - count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Proves of the arithmetic of pages: which addresses are blocks, and how far a page reaches.
-#include "page/page.c"
+#include "page/blocks.c"
 
 mx_facts_t mx_facts;
 
@@ -40,7 +40,7 @@ static void some_bins(void (*check)(size_t), size_t from, size_t step) {
 // bound: all bins
 // builds: secure64 secure32 release64 release32
 // addresses: yes
-// mutant: page/page.c: room -= fence; => room -= 0;
+// mutant: page/blocks.c: room -= fence; => room -= 0;
 void prove_page_holds_its_blocks(void) {
   const size_t bin = any_size(1, MX_BIN_HUGE - 1), size = mx_bin_size(bin);
   make_page(bin);
@@ -82,7 +82,7 @@ static void carves_of(size_t bin) {
 // bound: every seventeenth bin, pages of any blocks carved before
 // unwind: 10
 // addresses: yes
-// mutant: page/page.c: mx_min(count, limit - page->capacity) => mx_min(count, limit)
+// mutant: page/blocks.c: mx_min(count, limit - page->capacity) => mx_min(count, limit)
 void prove_page_carves_within(void) { some_bins(carves_of, 3, 17); }
 
 static void growth_of(size_t bin) {
@@ -102,7 +102,7 @@ static void growth_of(size_t bin) {
 // bound: every seventeenth bin, pages of any blocks and slices
 // unwind: 10
 // addresses: yes
-// mutant: page/page.c: (page->capacity + (size_t)1) * page->block_size; => (page->capacity + (size_t)2) * page->block_size;
+// mutant: page/blocks.c: (page->capacity + (size_t)1) * page->block_size; => (page->capacity + (size_t)2) * page->block_size;
 void prove_page_grows_within(void) { some_bins(growth_of, 3, 17); }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
