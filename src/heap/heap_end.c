@@ -132,6 +132,20 @@ static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
   mx_page_drop(&subproc->arenas, page);
 }
 
+// The pages go one by one under the lock, so that the child of a fork in between finds the others
+// in a list, of which it may take them out.
+static mx_page_t* pop_page(mx_heap_t* heap) {
+  mx_lock_acquire(&heap->lock);
+  mx_page_t* const page = heap->pages;
+  if (page != NULL) {
+    heap->pages = page->heap_next;
+    if (page->heap_next != NULL) page->heap_next->heap_prev = NULL;
+    page->heap_next = NULL;
+  }
+  mx_lock_release(&heap->lock);
+  return page;
+}
+
 void mx_heap_destroy(mx_heap_t* heap) {
   mx_subproc_t* const subproc = heap->subproc;
   mx_call_enter();
@@ -139,12 +153,9 @@ void mx_heap_destroy(mx_heap_t* heap) {
   mx_holes_forbid();
   mx_heap_drop_theaps(heap);
   mx_check(heap->theaps == NULL);
-  mx_page_t* next = heap->pages;
-  heap->pages = NULL;
   mx_counters_move(&subproc->counters, &heap->counters, heap->bins, false);
   mx_lock_release(&heap->lock);
-  for (mx_page_t* page; (page = next) != NULL;) {
-    next = page->heap_next;
+  for (mx_page_t* page; (page = pop_page(heap)) != NULL;) {
     mx_store_relaxed(&page->remote, MX_OWNED);
     if (mx_heap_cache_put(heap, page)) continue;
     if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
