@@ -36,7 +36,7 @@ if(MI_BUILD_OBJECT)
   install(FILES ${mi_object_files} DESTINATION "${mi_install_object}" COMPONENT devel)
 endif()
 install(FILES include/mimalloc.h include/mimalloc-override.h include/mimalloc-new-delete.h
-              include/mimalloc-stats.h
+              include/mimalloc-prof.h include/mimalloc-stats.h
         DESTINATION "${mi_install_include}" COMPONENT devel)
 foreach(section IN ITEMS 3 7)
   install(FILES docs/man/mimalloc.${section}

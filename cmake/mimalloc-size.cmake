@@ -31,15 +31,15 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     set(small -Oz)
   endif()
   foreach(source IN LISTS mi_sources)
-    if(source MATCHES "/alloc/(free|harden|slow)[.]c|/page/page[.]c|/override/elf[.]c" OR
+    if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/page/page[.]c|/override/elf[.]c" OR
        source MATCHES "/mem/bitmap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
       set(options -O2)
     else()
       set(options ${small})
     endif()
-    if(NOT source MATCHES "/(alloc|override)/|/api/api_(basic|cpp|heap|theap)[.]c|/os/cxx[.]c" AND
-       NOT source MATCHES "/service/(guard|stack|sample)")
+    if(NOT source MATCHES "/(alloc|override|profile)/|/api/api_(aligned|basic|cpp|heap|posix|theap)[.]c" AND
+       NOT source MATCHES "/os/(cxx|unix_stack)[.]c|/service/stack[.]c")
       list(APPEND options -fno-asynchronous-unwind-tables)
     endif()
     set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS

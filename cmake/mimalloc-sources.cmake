@@ -17,6 +17,8 @@ set(mi_source_names
   os/robust.c
   os/thread.c
   os/unix_fault.c
+  os/unix_profile.c
+  os/unix_stack.c
   os/unix_thread.c
   os/wasm.c
   os/windows.c
@@ -53,15 +55,24 @@ set(mi_source_names
   heap/theap_record.c
   heap/thread_life.c
   heap/trim.c
+  alloc/batch.c
+  alloc/failed.c
   alloc/free.c
   alloc/guarded.c
   alloc/harden.c
   alloc/huge.c
   alloc/magazine.c
+  alloc/poisson.c
   alloc/realloc.c
   alloc/sample.c
   alloc/slow.c
   alloc/zeroblock.c
+  profile/control.c
+  profile/dump.c
+  profile/out.c
+  profile/pprof.c
+  profile/records.c
+  profile/texts.c
   service/arena_map.c
   service/cgroup.c
   service/layout.c
@@ -92,6 +103,7 @@ set(mi_source_names
   api/api_hooks.c
   api/api_option.c
   api/api_posix.c
+  api/api_prof.c
   api/api_report.c
   api/api_runtime.c
   api/api_stats.c
@@ -115,7 +127,7 @@ get_filename_component(mi_src "${CMAKE_CURRENT_LIST_DIR}/../src" ABSOLUTE)
 foreach(name IN LISTS mi_source_names)
   list(APPEND mi_sources "${mi_src}/${name}")
 endforeach()
-foreach(floor IN ITEMS base os mem arena page heap alloc service api override)
+foreach(floor IN ITEMS base os mem arena page heap alloc profile service api override)
   file(GLOB mi_found CONFIGURE_DEPENDS "${mi_src}/${floor}/*.c")
   list(REMOVE_ITEM mi_found ${mi_sources})
   foreach(source IN LISTS mi_found)

@@ -1123,6 +1123,11 @@ typedef enum mi_option_e {
   mi_option_ignore_deepbind,                ///< libraries are opened without RTLD_DEEPBIND (0)
   mi_option_show_report,                    ///< print mi_report() when the process ends (0)
   mi_option_report_signal,                  ///< print mi_report() after this signal (0: none)
+  mi_option_prof,                           ///< take heap profiles, see mimalloc-prof.h (0)
+  mi_option_prof_rate,                      ///< mean bytes between two samples of it (524288)
+  mi_option_prof_depth,                     ///< frames of a call stack, 0 to 128 (64)
+  mi_option_prof_memory,                    ///< bound on the profiler's records (16 MiB, in KiB)
+  mi_option_prof_at_exit,                   ///< write one at exit, where prof_file names it (1)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name

@@ -58,12 +58,22 @@ static bool is_believed(const char* function, void* p, size_t size, size_t align
   return !MX_CHECK_SIZED || mx_harden_check_sized(function, p, size, align);
 }
 
+static void note_renewal(void* p, size_t size) {
+  if (mx_unlikely(mx_tls_theap->is_sampled || mx_page_has_note(mx_pagemap_get(p)))) {
+    mx_sample_renew(mx_tls_theap, p, size);
+  }
+}
+
 bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
   if (!is_believed("resize", p, size, align)) return false;
   mx_page_t* const page = mx_pagemap_get(p);
   if (mx_page_is_guarded(page)) return false;
-  if (mx_page_is_huge(page)) {
-    return new_size > MX_SMALL_MAX && p == page->start && mx_huge_resize(page, new_size);
+  // A small one that is sampled is resized as any other is, further below.
+  if (mx_page_is_huge(page) && page->block_size > MX_BIN_MAX_SIZE) {
+    const bool is_done =
+        new_size > MX_SMALL_MAX && p == page->start && mx_huge_resize(page, new_size);
+    if (is_done) note_renewal(p, new_size);
+    return is_done;
   }
   if (MX_PADDING) {
     // The canary moves along, or, if that would leave too much slack, the block stays as it is.
@@ -71,15 +81,21 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
     mx_harden_shrink(p, new_size);
     return mx_harden_usable(page, p) == new_size;
   }
-  return new_size <= page->block_size && new_size >= page->block_size - page->block_size / 4;
+  const bool stays =
+      new_size <= page->block_size && new_size >= page->block_size - page->block_size / 4;
+  if (stays && mx_unlikely(mx_page_has_note(page))) mx_sample_resize(page, new_size);
+  return stays;
 }
 
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
   if (mx_zig_resize(p, size, align, new_size)) return p;
   mx_page_t* const page = mx_pagemap_get(p);
   if (MX_PADDING || !mx_page_is_huge(page) || mx_page_is_guarded(page)) return NULL;
+  if (page->block_size <= MX_BIN_MAX_SIZE) return NULL;
   if (p != page->start || align > MX_SLICE_SIZE || new_size <= MX_SMALL_MAX) return NULL;
-  return mx_huge_realloc(page, new_size, false);
+  void* const moved = mx_huge_realloc(page, new_size, false);
+  if (moved != NULL) note_renewal(moved, new_size);
+  return moved;
 }
 
 // A block of another thread's page. That it is a block, and where it starts, is known from the type

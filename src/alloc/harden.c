@@ -276,10 +276,23 @@ size_t mx_harden_usable(const mx_page_t* page, const void* block) {
   return size_of(page, block);
 }
 
+// A block of a bin's size that is alone in its page: one that the profiler has a note of.
+static bool is_small_apart(const mx_page_t* page) {
+  return mx_page_is_huge(page) && !mx_page_is_guarded(page) && page->block_size <= MX_BIN_MAX_SIZE;
+}
+
+static void set_size_apart(mx_page_t* page, void* block, size_t size) {
+  mx_track_pause();
+  mx_slack_fill(page, block, size);
+  mx_pad_set_huge(page, most_of(page) - size);
+  mx_track_resume();
+}
+
 void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_is_guarded(page)) page->block_size = size;  // sized frees ask for that
+  if (is_small_apart(page)) set_size_apart(page, block, size);
   if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);
@@ -292,15 +305,18 @@ void mx_harden_shrink(void* block, size_t size) {
 
 bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
   if (!MX_PADDING || MX_HARDEN_SLOWLY) return false;
-  if (mx_page_is_huge(page) || mx_page_is_zeroblock(page)) return false;
+  const bool is_apart = is_small_apart(page);
+  if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zeroblock(page)) return false;
   const size_t most = most_of(page);
   if (size == 0 || size > most || size < most / 2) return false;
   if (!mx_page_could_be_block(page, block)) return false;
-  if (mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;
+  if (!is_apart && mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;
   const size_t old = size_of(page, block);
-  check_behind(page, block);
+  if (is_apart) mx_harden_check_huge(page, block);
+  else check_behind(page, block);
   if (zero && size > old) memset((uint8_t*)block + old, 0, size - old);
-  mx_harden_set_size(page, block, size);
+  if (is_apart) set_size_apart(page, block, size);
+  else mx_harden_set_size(page, block, size);
   return true;
 }
 

@@ -133,9 +133,12 @@ void mx_huge_free(mx_page_t* page) {
              page->block_size);
     return;
   }
-  if (mx_unlikely(mx_page_is_guarded(page))) {
-    mx_guarded_free(page);
-    return;
+  if (mx_unlikely(mx_load_relaxed(&page->lend) != 0)) {
+    if (mx_page_has_note(page)) mx_page_end_note(page);
+    if (mx_page_is_guarded(page)) {
+      mx_guarded_free(page);
+      return;
+    }
   }
   mx_store_relaxed(&page->shifted, (uint8_t)0);  // it may be kept for the next block
   mx_subproc_t* const subproc = mx_heap_unlink_page(page);
@@ -209,6 +212,7 @@ static bool is_mostly_present(const mx_page_t* page, size_t bytes) {
 static mx_subproc_t* unlink_block(mx_page_t* page) {
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_store_relaxed(&page->shifted, (uint8_t)0);
+  if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
   return mx_heap_unlink_page(page);
 }
 

@@ -12,12 +12,9 @@
 #include "fast.h"
 #include "sample.h"
 
-// As mx_sample_turn. Guarded blocks are as aligned as their size, up to what slices are.
-static void* alloc_apart_sampled(mx_theap_t* theap, size_t size, size_t align) {
-  if (align > MX_SLICE_SIZE) return NULL;
-  void* const p = mx_sample_turn(theap, mx_align_up(size + MX_PAD, align) - MX_PAD);
-  if (MX_HARDEN && p != NULL) mx_harden_shrink(p, size);
-  return p;
+// A block has another size where it is. Others than sampled ones stay as they are.
+static void note_stay(mx_page_t* page, size_t size) {
+  if (mx_unlikely(mx_page_has_note(page))) mx_sample_resize(page, size);
 }
 
 // A block that is alone in its page, or has no bytes.
@@ -30,8 +27,8 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
-  if (mx_unlikely(theap->is_sampled) && mx_sample_is_due(theap)) {
-    void* const p = alloc_apart_sampled(theap, size, align);
+  if (mx_unlikely(theap->is_sampled)) {
+    void* const p = mx_sample_apart(theap, size, align, is_growing, zero);
     if (p != NULL) return p;
   }
   void* p = mx_huge_alloc(theap->heap, least, align, is_growing, zero);
@@ -78,7 +75,10 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   }
   void* const p =
       (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
-  if (MX_HARDEN) mx_harden_shrink(p, size);
+  if (MX_HARDEN && p != NULL) {
+    mx_harden_shrink(p, size);
+    note_stay(mx_pagemap_get(p), size);
+  }
   return p;
 }
 
@@ -115,6 +115,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   if (fresh == NULL) return NULL;
   // With padding the usable size is what was asked for; the room is found by the next resize.
   if (MX_PADDING && asked > size) mx_harden_shrink(fresh, size);
+  if (mx_unlikely(asked > size)) note_stay(mx_pagemap_get(fresh), size);
   const size_t keep = mx_min(old_usable, size);
   memcpy(fresh, p, keep);
   if (zero) {
@@ -132,6 +133,14 @@ static void* resize_huge(mx_page_t* page, size_t size, bool zero) {
   return p;
 }
 
+// What a huge block was resized to counts as allocated anew.
+static void* note_renewal(const mx_theap_t* theap, void* p, size_t size) {
+  if (mx_unlikely(theap->is_sampled || mx_page_has_note(mx_pagemap_get(p)))) {
+    mx_sample_renew(theap, p, size);
+  }
+  return p;
+}
+
 static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero) {
   if (MX_HARDEN_SLOWLY) return NULL;  // these follow every block from its start
   if (!MX_PADDING) return resize_huge(page, size, zero);
@@ -142,6 +151,15 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
   if (zero && size > usable) memset(p + usable, 0, mx_min(old_bytes, size) - usable);
   mx_harden_alloc_huge(p, size, true);
   return p;
+}
+
+// The block stays where it is with a size that is not much less than its own.
+static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero) {
+  const bool is_sampled = mx_page_has_note(page);
+  const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero)
+                                 : size <= usable && size >= usable / 2 && size > 0);
+  if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
+  return stays;
 }
 
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
@@ -157,13 +175,14 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   mx_page_t* const page = mx_pagemap_get(p);
   const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
   if (aligned && same_heap) {
-    if (size <= usable && size >= usable / 2 && size > 0 && !MX_PADDING) return p;
-    if (MX_PADDING && mx_harden_resize(page, p, size, zero)) return p;
+    if (can_stay(page, p, usable, size, zero)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.
-      if (align > MX_SLICE_SIZE && !MX_HARDEN && !zero && mx_huge_resize(page, size)) return p;
+      if (align > MX_SLICE_SIZE && !MX_HARDEN && !zero && mx_huge_resize(page, size)) {
+        return note_renewal(theap, p, size);
+      }
       void* const q = (align > MX_SLICE_SIZE ? NULL : realloc_huge(page, usable, size, zero));
-      if (q != NULL) return q;
+      if (q != NULL) return note_renewal(theap, q, size);
     }
   }
   return move_block(theap, p, usable, size, align, offset, zero);

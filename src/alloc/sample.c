@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: MIT
-// The choice of the allocations that get a guarded block.
+// The choice of the allocations that get a guarded block or a note of the profiler's.
 //
 // Sampling costs the fast path nothing, and yet sees every allocation. malloc looks for a block in
 // the theap's `front`, which is the same as its current pages as long as nothing is sampled. A
 // theap that is sampled has no page in its front, so each of its allocations is slow. That one
 // counts, and then takes a block of the current page as the fast path would have.
 //
-// The distance to the next sample is drawn from 1 to twice the rate, less one. One that falls on a
-// request which cannot be guarded (its size, too many guarded blocks) is lost, so that each of the
-// others is sampled as often as the rate says.
+// For guarded blocks allocations are counted: the distance to the next one is drawn from 1 to twice
+// the rate, less one. One that falls on a request which cannot be guarded (its size, too many
+// guarded blocks) is lost, so that each of the others is sampled as often as the rate says. Only
+// theaps of the main heap have any.
+//
+// For the profiler bytes are counted, in all theaps: see poisson.h, and batch.c for how most
+// allocations are counted without being seen. A block with a note is a huge page of its own,
+// whatever its size is, as a guarded one is, so that the free of all others need not look whether
+// they have one; it may be both. What an ordinary block of its size would have is its block size,
+// so that a realloc does with it what it does with others.
 //
 // A theap starts and stops to be sampled by its own thread only, at a slow allocation or when that
-// thread changes the rate. Only theaps of the main heap are.
+// thread changes something.
 #include "sample.h"
 
+#include "../base/hooks.h"
 #include "../mem/pagemap.h"
 #include "../mem/random.h"
+#include "../mem/vmem.h"
 #include "../os/os.h"
+#include "alloc.h"
 #include "guarded.h"
+#include "harden.h"
+#include "poisson.h"
 
 #define RATE_MAX ((size_t)1 << 30)
 
-mx_atomic(int) mx_sample_has_own;
+mx_sampling_t mx_sampling;
 
 typedef struct own_rate_s {
   bool is_set;
@@ -37,9 +49,9 @@ typedef struct own_bound_s {
 // A thread has one theap of the main heap, so what is set for that is kept with the thread.
 mx_used static mx_thread_local own_rate_t own_rate;
 mx_used static mx_thread_local own_bound_t own_bound;
-mx_used static mx_thread_local bool is_guarding;  // what a stack walk allocates is not sampled
+mx_used static mx_thread_local bool is_paused;  // what a stack walk allocates is not sampled
 
-static bool can_be_sampled(const mx_theap_t* theap) {
+static bool can_be_guarded(const mx_theap_t* theap) {
   return theap == theap->first && mx_load_relaxed(&theap->heap) == &mx_subproc_main.main_heap;
 }
 
@@ -56,11 +68,12 @@ static bool is_within_bound(size_t size) {
   return size >= (size_t)mx_option(guarded_min) && size <= (size_t)mx_option(guarded_max);
 }
 
-static void draw_next(mx_theap_t* theap, size_t rate) {
+static int64_t draw_guard(size_t rate) {
   static mx_atomic(uint64_t) seeded;  // with a seed the same allocations are sampled in every run
   const uint64_t seed = (mx_tls(own_rate).is_set ? mx_tls(own_rate).seed
                                                  : (uint64_t)mx_option(guarded_sample_seed));
   uint64_t random;
+  if (rate == 0) return INT64_MAX;
   if (seed == 0) {
     random = mx_random64();
   } else {
@@ -68,56 +81,208 @@ static void draw_next(mx_theap_t* theap, size_t rate) {
     mx_random_step(&random);
     mx_random_step(&random);
   }
-  theap->until_sample = 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1));
-  theap->rate_seen = mx_option(guarded_sample_rate);
+  return 1 + (int64_t)((random >> 16) % (2 * (uint64_t)rate - 1));
 }
 
-static void set_sampled(mx_theap_t* theap, bool sampled) {
-  theap->is_sampled = sampled;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->front[bin] = (sampled ? &mx_page_none : theap->current[bin]);
+// A request of as many whole bytes as the distance has, or one more, reaches the point.
+static int64_t draw_sample(size_t mean) {
+  return mean == 0 ? INT64_MAX : (int64_t)mx_poisson_distance((double)mean) + 1;
+}
+
+// What is at hand there would be given out again without a look.
+static void close_magazines(mx_theap_t* theap) {
+  mx_magazines_clear(theap, true);
+  for (size_t bin = 0; theap->magazines != NULL && bin < MX_MAGAZINE_COUNT; bin++) {
+    theap->magazines[bin].most = 0;
   }
 }
 
-// Makes a theap sampled or not, as it should be; whether it is.
-static bool follow_rate(mx_theap_t* theap) {
-  const size_t rate = (can_be_sampled(theap) ? rate_now() : 0);
-  if (theap->is_sampled != (rate > 0)) set_sampled(theap, rate > 0);
-  if (rate > 0) draw_next(theap, rate);
-  return rate > 0;
+static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
+  for (size_t bin = 0; theap->is_batched && bin < MX_BIN_COUNT; bin++) {
+    mx_theap_end_batch(theap, bin);
+  }
+  theap->is_sampled = sampled;
+  theap->is_batched = batched;
+  if (MX_MAGAZINES && sampled) close_magazines(theap);
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
+    theap->front[bin] = (!sampled   ? theap->current[bin]
+                         : !batched ? &mx_page_none
+                                    : &theap->batches[bin].page);
+  }
+}
+
+// Batches are for builds in which a page does nothing but hand out its list; and there are many
+// theaps of heaps that are not the main one.
+static bool may_batch(mx_theap_t* theap) {
+  if (MX_HARDEN || theap != theap->first) return false;
+  if (theap->batches == NULL) {
+    theap->batches = (mx_batch_t*)mx_meta_alloc(MX_BIN_COUNT * sizeof(mx_batch_t));
+  }
+  return theap->batches != NULL;
+}
+
+static void follow_sampling(mx_theap_t* theap) {
+  theap->sampling_seen = mx_load_acquire(&mx_sampling.state);
+  const size_t rate = (can_be_guarded(theap) ? rate_now() : 0);
+  const size_t mean = mx_load_relaxed(&mx_sampling.rate);
+  const bool samples = (rate > 0 || mean > 0);
+  const bool batches = (samples && rate == 0 && may_batch(theap));
+  if (theap->is_sampled != samples || theap->is_batched != batches) {
+    set_sampled(theap, samples, batches);
+  }
+  theap->until_guard = draw_guard(rate);
+  theap->sample_mean = mean;
+  theap->until_sample = draw_sample(mean);
 }
 
 void mx_sample_apply(void) {
+  mx_add_acq_rel(&mx_sampling.state, (uint32_t)1);
   mx_theap_t* const first = mx_tls_theap->first;
-  if (first != NULL) follow_rate(first);
+  if (first != NULL) follow_sampling(first);
 }
 
-void* mx_sample_turn(mx_theap_t* theap, size_t size) {
-  const bool is_due = (theap->until_sample <= 0);  // else the option has changed
-  if (!follow_rate(theap) || !is_due) return NULL;
-  if (size == 0 || !is_within_bound(size) || mx_tls(is_guarding)) return NULL;
-  mx_tls(is_guarding) = true;
-  void* const p = mx_guarded_alloc(size);
-  mx_tls(is_guarding) = false;
+void mx_sample_set_profile(size_t rate) {
+  mx_store_relaxed(&mx_sampling.rate, rate);
+  mx_sample_apply();
+}
+
+bool mx_sample_pause(bool pause) {
+  const bool before = mx_tls(is_paused);
+  mx_tls(is_paused) = pause;
+  return before;
+}
+
+// ---- blocks with a note ------------------------------------------------------------------------
+
+// What an ordinary block would have for as many bytes.
+static size_t ordinary_size(size_t size) {
+  const size_t padded = size + MX_PAD;
+  return padded <= MX_BIN_MAX_SIZE ? mx_bin_size(mx_bin_of(padded)) : padded;
+}
+
+static void set_block_size(mx_page_t* page, size_t size) {
+  if (MX_GUARD_PAGES) mx_page_guard_huge(page, false);
+  mx_huge_page_resize(page, size);
+  if (MX_GUARD_PAGES) mx_page_guard_huge(page, true);
+}
+
+// A block in a page of its own.
+static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
+  const size_t whole = ordinary_size(request->size);
+  const bool is_small = (whole <= MX_BIN_MAX_SIZE);
+  void* const p = mx_huge_alloc(theap->heap, is_small ? whole : request->size, request->align,
+                                request->is_growing, request->zero);
+  if (p == NULL) return NULL;
+  if (is_small) set_block_size(mx_pagemap_get(p), whole);
+  if (MX_HARDEN) mx_harden_alloc_huge(p, request->size, request->zero);
   return p;
 }
 
-void* mx_sample_begin(mx_theap_t* theap, size_t size) {
-  if (theap->is_sampled || !follow_rate(theap) || !mx_sample_is_due(theap)) return NULL;
-  return mx_sample_turn(theap, size);
+static void begin_note(void* block, size_t size, double probability, const void* frame) {
+  mx_page_t* const page = mx_pagemap_get(block);
+  void* const note = mx_hooks.begin_note(block, size, probability, frame);
+  if (note == NULL) return;
+  page->note = note;
+  const uint8_t lend = mx_load_relaxed(&page->lend);
+  mx_store_relaxed(&page->lend, (uint8_t)(lend | MX_PAGE_NOTED));
 }
 
+void mx_sample_resize(mx_page_t* page, size_t size) {
+  mx_hooks.resize_note(page->note, size);
+}
+
+void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
+  mx_page_t* const page = mx_pagemap_get(block);
+  if (mx_page_has_note(page)) mx_page_end_note(page);
+  const size_t mean = theap->sample_mean;
+  if (!theap->is_sampled || mean == 0 || mx_tls(is_paused)) return;
+  const double probability = mx_poisson_share(size, (double)mean);
+  if (!mx_poisson_draw(probability)) return;
+  mx_sample_pause(true);
+  begin_note(block, size, probability, NULL);
+  mx_sample_pause(false);
+}
+
+// ---- samples -----------------------------------------------------------------------------------
+
+static bool may_guard(const mx_request_t* request) {
+  return request->align <= MX_SLICE_SIZE && is_within_bound(request->size);
+}
+
+// Guarded blocks are as aligned as their size, up to what slices are.
+static void* alloc_guarded(const mx_request_t* request) {
+  const size_t size = request->size;
+  if (request->align <= MX_ALIGN) return mx_guarded_alloc(size);
+  void* const p = mx_guarded_alloc(mx_align_up(size + MX_PAD, request->align) - MX_PAD);
+  if (MX_HARDEN && p != NULL) mx_harden_shrink(p, size);
+  return p;
+}
+
+static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool is_guard,
+                           bool is_sample) {
+  void* p = (is_guard && may_guard(request) ? alloc_guarded(request) : NULL);
+  if (!is_sample) return p;
+  const size_t mean = theap->sample_mean;
+  if (p == NULL) p = alloc_noted(theap, request);
+  if (p == NULL) return NULL;
+  begin_note(p, request->size, mx_poisson_share(request->size, (double)mean), request->frame);
+  return p;
+}
+
+static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
+  if (mx_sample_has_changed(theap)) {
+    follow_sampling(theap);
+    if (!theap->is_sampled || !mx_sample_is_due(theap, request->size)) return NULL;
+  }
+  const bool is_guard = (theap->until_guard <= 0);
+  const bool is_sample = (theap->until_sample <= 0);
+  if (is_guard) theap->until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
+  if (is_sample) theap->until_sample = draw_sample(theap->sample_mean);
+  if (request->size == 0 || mx_tls(is_paused)) return NULL;
+  mx_sample_pause(true);
+  void* const p =
+      alloc_special(theap, request, is_guard, is_sample && theap->sample_mean > 0);
+  mx_sample_pause(false);
+  return p;
+}
+
+void mx_sample_follow(mx_theap_t* theap) { follow_sampling(theap); }
+
+void* mx_sample_block(mx_theap_t* theap, const mx_request_t* request) {
+  if (request->size == 0 || mx_tls(is_paused)) return NULL;
+  mx_sample_pause(true);
+  void* const p = alloc_special(theap, request, false, true);
+  mx_sample_pause(false);
+  return p;
+}
+
+void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero) {
+  const mx_request_t request = {size, 1, false, zero, NULL};
+  return take_turn(theap, &request);
+}
+
+void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero) {
+  const mx_request_t request = {size, align, is_growing, zero, NULL};
+  return mx_sample_is_due(theap, size) ? take_turn(theap, &request) : NULL;
+}
+
+void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero) {
+  return theap->is_sampled ? NULL : mx_sample_turn(theap, size, zero);
+}
+
+// ---- guarded blocks of one thread --------------------------------------------------------------
+
 void mx_sample_set_rate(mx_theap_t* theap, size_t rate, size_t seed) {
-  if (!can_be_sampled(theap)) return;
+  if (!can_be_guarded(theap)) return;
   mx_tls(own_rate).is_set = true;
   mx_tls(own_rate).rate = mx_min(rate, RATE_MAX);
   mx_tls(own_rate).seed = seed;
-  if (rate > 0) mx_store_relaxed(&mx_sample_has_own, 1);
-  follow_rate(theap);
+  if (rate > 0) mx_store_relaxed(&mx_sampling.has_own, 1);
+  follow_sampling(theap);
 }
 
 void mx_sample_set_bound(const mx_theap_t* theap, size_t least, size_t most) {
-  if (!can_be_sampled(theap)) return;
+  if (!can_be_guarded(theap)) return;
   mx_tls(own_bound).is_set = true;
   mx_tls(own_bound).least = least;
   mx_tls(own_bound).most = most;

@@ -1,35 +1,76 @@
 // SPDX-License-Identifier: MIT
-// The choice of the allocations that get a guarded block: one in guarded_sample_rate, in any
-// build. See sample.c.
+// The choice of allocations that get more than a block: one in guarded_sample_rate a guarded
+// block, and of so many bytes one a note of the profiler's. In any build. See sample.c.
 #ifndef MX_ALLOC_SAMPLE_H
 #define MX_ALLOC_SAMPLE_H
 
 #include "../base/options.h"
 #include "../heap/heap.h"
 
+typedef struct mx_sampling_s {
+  mx_atomic(uint32_t) state;  // another number whenever something of this has changed
+  mx_atomic(int) has_own;     // a theap has a rate of its own for guarded blocks, above 0
+  mx_atomic(size_t) rate;     // the profiler's, mean bytes between samples; 0: none
+} mx_sampling_t;
+
+// Of an allocation that may be sampled.
+typedef struct mx_request_s {
+  size_t size;
+  size_t align;     // of its place; 1: any
+  bool is_growing;  // see mx_huge_alloc
+  bool zero;
+  const void* frame;  // of the function that malloc's caller called, where it is known; or NULL
+} mx_request_t;
+
 MX_BEGIN_DECLS
-// For a slow allocation of a theap that is not sampled, while sampling is on: samples the theap if
-// it has to be, and answers as mx_sample_turn.
-void* mx_sample_begin(mx_theap_t* theap, size_t size);
-// For an allocation that is due: a guarded block, or NULL when the request gets none.
-void* mx_sample_turn(mx_theap_t* theap, size_t size);
-// Samples the calling thread's theap of the main heap, or no longer, as options and its own
-// settings say. Other threads follow at their next slow allocation.
+extern mx_hidden mx_sampling_t mx_sampling;
+
+// For a slow allocation of a theap that has not seen the present state: samples the theap if it has
+// to be, and answers as mx_sample_turn.
+void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero);
+// For an allocation that is due: a block, or NULL when the request gets none that is special.
+void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero);
+// The same for one that is alone in its page, of a sampled theap, due or not.
+void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero);
+// Follows a state that has changed.
+void mx_sample_follow(mx_theap_t* theap);
+// For an allocation that is a sample of the profiler's: a block with a note, or NULL.
+void* mx_sample_block(mx_theap_t* theap, const mx_request_t* request);
+// A block of a batched theap that its front does not have (batch.c): NULL when out of memory.
+void* mx_batch_alloc(mx_theap_t* theap, size_t size, bool zero);
+// The state has changed. The calling thread's theap follows now, if it is of the main heap; others
+// do at their next slow allocation.
 void mx_sample_apply(void);
-// Sets, for a theap of the calling thread, what the options say for all others. Only a main heap's
-// has blocks that are sampled; for another it does nothing.
+// Starts notes of blocks, one in so many bytes, or stops (0). Those that are taken stay.
+void mx_sample_set_profile(size_t rate);
+// Sets, for a theap of the calling thread, what the options say of guarded blocks for all others.
+// Only a main heap's has any; for another it does nothing.
 void mx_sample_set_rate(mx_theap_t* theap, size_t rate, size_t seed);
 void mx_sample_set_bound(const mx_theap_t* theap, size_t least, size_t most);
-extern mx_hidden mx_atomic(int) mx_sample_has_own;  // a theap has a rate of its own, above 0
+
+// ---- blocks with a note ------------------------------------------------------------------------
+// A block with a note stays where it is and has another size.
+void mx_sample_resize(mx_page_t* page, size_t size);
+// A huge block was resized: it counts as freed and allocated anew.
+void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size);
+// This thread's allocations are not sampled, until the same with false.
+bool mx_sample_pause(bool pause);
 MX_END_DECLS
 
 mx_inline bool mx_sample_is_on(void) {
-  return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_sample_has_own) != 0;
+  return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_sampling.has_own) != 0 ||
+         mx_load_relaxed(&mx_sampling.rate) != 0;
 }
 
-// Counts an allocation of a sampled theap: whether it is the next sample, or the rate has changed.
-mx_inline bool mx_sample_is_due(mx_theap_t* theap) {
-  return --theap->until_sample <= 0 || mx_option(guarded_sample_rate) != theap->rate_seen;
+mx_inline bool mx_sample_has_changed(const mx_theap_t* theap) {
+  return mx_load_relaxed(&mx_sampling.state) != theap->sampling_seen;
+}
+
+// Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.
+mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
+  if (mx_unlikely(mx_sample_has_changed(theap))) return true;
+  const bool is_sample = ((theap->until_sample -= (int64_t)size) <= 0);
+  return (--theap->until_guard <= 0) | is_sample;
 }
 
 #endif

@@ -34,18 +34,6 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   return block;
 }
 
-mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
-  mx_theap_collect(theap, true);
-  mx_huge_cache_flush(true);
-  mx_arenas_purge(&theap->subproc->arenas, true);
-}
-
-mx_cold void* mx_alloc_failed(size_t size) {
-  mx_error(ENOMEM, "unable to allocate memory (%zu bytes)\n", size);
-  mx_os_set_errno(ENOMEM);
-  return NULL;
-}
-
 static void note_visit(mx_theap_t* theap) {
   theap->visits++;
   mx_theap_housekeeping(theap);
@@ -64,7 +52,7 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
   }
   note_visit(theap);
   void* p = NULL;
-  if (mx_unlikely(mx_sample_is_on())) p = mx_sample_begin(theap, size);
+  if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
   if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
   if (mx_unlikely(p == NULL)) {
     mx_alloc_on_pressure(theap);
@@ -112,15 +100,23 @@ mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
   return alloc_from(theap->current, size, theap, zero, false, &alloc_visit);
 }
 
-mx_noinline static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero) {
+// In a theap with batches these find blocks in its front, but for each last one.
+static bool is_of_batch(const mx_theap_t* theap, size_t size) {
+  return theap->is_batched && size <= MX_BIN_MAX_SIZE && !mx_sample_has_changed(theap) &&
+         theap->heap != NULL;
+}
+
+mx_cold static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero) {
   void* p = NULL;
   if (size <= MX_MAX_ALLOC) {
     mx_call_enter();
     note_visit(theap);  // with a high rate there are no others
-    p = mx_sample_turn(theap, size);
+    p = mx_sample_turn(theap, size, zero);
     mx_call_leave();
   }
-  return p != NULL ? p : alloc_behind_front(size, theap, zero);
+  if (p != NULL) return p;
+  if (is_of_batch(theap, size)) return mx_batch_alloc(theap, size, zero);
+  return alloc_visit(size, theap, zero);
 }
 
 mx_noinline static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
@@ -129,7 +125,8 @@ mx_noinline static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
 
 // All that a program allocates comes by here while it is sampled: no frame, but for zeroes.
 mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_unlikely(mx_sample_is_due(theap))) return alloc_due_sample(size, theap, zero);
+  if (is_of_batch(theap, size)) return mx_batch_alloc(theap, size, zero);
+  if (mx_unlikely(mx_sample_is_due(theap, size))) return alloc_due_sample(size, theap, zero);
   if (zero) return alloc_sampled_zero(size, theap);
   return alloc_behind_front(size, theap, false);
 }

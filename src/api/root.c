@@ -21,6 +21,7 @@
 #include "../os/libc.h"
 #include "../os/os.h"
 #include "../os/thread.h"
+#include "../profile/profile.h"
 #include "../service/give_back.h"
 #include "../service/leaks.h"
 #include "../service/log.h"
@@ -38,7 +39,7 @@ static mx_atomic(int) ended;
 // Those of the floors above heaps.
 static bool visit_upper_locks(mx_lock_visit_fn* visit) {
   return (!MX_LEAKS || mx_leaks_visit_locks(visit)) && mx_zeroblock_visit_locks(visit) &&
-         mx_guarded_visit_locks(visit);
+         mx_guarded_visit_locks(visit) && mx_prof_visit_control_locks(visit);
 }
 
 static bool take_all_locks(void) {
@@ -71,8 +72,13 @@ mx_cold static void after_fork_in_parent(void) {
 
 mx_cold static void after_fork_in_child(void) {
   mx_random_after_fork();
-  if (needs_nothing()) return;
-  if (mx_heap_after_fork()) mx_stack_stop();
+  if (needs_nothing()) {
+    mx_prof_after_fork(false);
+    return;
+  }
+  const bool had_threads = mx_heap_after_fork();
+  if (had_threads) mx_stack_stop();
+  mx_prof_after_fork(had_threads);
   visit_upper_locks(&mx_fork_let_go_in_child);
   mx_scavenger_after_fork();
   mx_fork_end();
@@ -107,6 +113,7 @@ void mx_process_start(void) {
   mx_log_ready();
   mx_stats_init();
   mx_sample_apply();  // a theap that was made before the options were read
+  mx_prof_init();
   if (mx_option(verbose) != 0) {
     mx_verbose("process init: 0x%zx\n", (size_t)mx_thread_id());
     mx_options_print(NULL, NULL);
@@ -128,6 +135,7 @@ static void print_stats(void) {
 void mx_process_end(void) {
   if (mx_load_relaxed(&started) == 0 || mx_exchange_acq_rel(&ended, 1) != 0) return;
   mx_scavenger_stop();
+  mx_prof_finish();
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
   if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
   if (prints) print_stats();

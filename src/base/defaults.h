@@ -182,5 +182,20 @@
 #ifndef MI_DEFAULT_REPORT_SIGNAL
 #define MI_DEFAULT_REPORT_SIGNAL 0
 #endif
+#ifndef MI_DEFAULT_PROF
+#define MI_DEFAULT_PROF 0
+#endif
+#ifndef MI_DEFAULT_PROF_RATE
+#define MI_DEFAULT_PROF_RATE (512 * 1024)
+#endif
+#ifndef MI_DEFAULT_PROF_DEPTH
+#define MI_DEFAULT_PROF_DEPTH 64
+#endif
+#ifndef MI_DEFAULT_PROF_MEMORY
+#define MI_DEFAULT_PROF_MEMORY (16 * 1024)
+#endif
+#ifndef MI_DEFAULT_PROF_AT_EXIT
+#define MI_DEFAULT_PROF_AT_EXIT 1
+#endif
 
 #endif

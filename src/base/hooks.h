@@ -28,6 +28,13 @@ typedef struct mx_hooks_s {
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);
+  // The profiler's notes of sampled blocks: a note of a block of so many requested bytes, which was
+  // chosen with this probability (NULL: there is no room for one), where `frame` is that of a
+  // function whose caller is the program, or NULL; the block has another size where it is; it is
+  // freed. Called with no lock held. Set once, before the first is wanted.
+  void* (*begin_note)(void* block, size_t size, double probability, const void* frame);
+  void (*resize_note)(void* note, size_t size);
+  void (*end_note)(void* note);
   // Debug builds: a block is now its user's, or no longer.
   void (*block_allocated)(const void* block);
   void (*block_freed)(const void* block);

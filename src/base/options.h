@@ -16,6 +16,8 @@
 #define MX_NUMA_MAX 1024         // nodes that the kernel can number
 #define MX_HUGE_PAGES_MAX 65536  // of 1 GiB
 #define MX_KIB_MAX (MX_MAX_ALLOC / MX_KIB < LONG_MAX ? (long)(MX_MAX_ALLOC / MX_KIB) : LONG_MAX)
+#define MX_PROF_RATE_MAX ((size_t)1 << 30)
+#define MX_PROF_KIB_MAX (MX_64BIT ? 1L << 22 : 1L << 17)
 #define MX_ARENA_KIB_MAX (MX_64BIT ? 1L << 28 : 1L << 20)
 
 // X(name, what follows MI_DEFAULT_ in defaults.h, least, most): in the order of the public enum,
@@ -79,7 +81,12 @@
   X(purge_holes, PURGE_HOLES, 0, LONG_MAX)                                                \
   X(ignore_deepbind, IGNORE_DEEPBIND, 0, LONG_MAX)                                        \
   X(show_report, SHOW_REPORT, 0, LONG_MAX)                                                \
-  X(report_signal, REPORT_SIGNAL, 0, 64)
+  X(report_signal, REPORT_SIGNAL, 0, 64)                                                  \
+  X(prof, PROF, 0, LONG_MAX)                                                              \
+  X(prof_rate, PROF_RATE, 0, 1 << 30)                                                     \
+  X(prof_depth, PROF_DEPTH, 0, 128)                                                       \
+  X(prof_memory, PROF_MEMORY, 0, MX_PROF_KIB_MAX)                                         \
+  X(prof_at_exit, PROF_AT_EXIT, 0, LONG_MAX)
 
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;

@@ -42,15 +42,26 @@ typedef struct mx_magazine_s {
   mx_block_t* blocks[MX_MAGAZINE_PLACES];
 } mx_magazine_t;
 
+// Free blocks of a current page that the profiler lets a thread take without a look, as the list of
+// a page that only malloc sees: see alloc/batch.c. They count as used in their page.
+typedef struct mx_batch_s {
+  mx_page_t page;     // its list, and the size of its blocks
+  uint64_t until;     // allocations behind these up to the next that may be a sample
+  uint32_t drawn_at;  // the state of sampling that `until` was drawn in
+} mx_batch_t;
+
 #define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 
 struct mx_theap_s {
-  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`, or none where sampled
+  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`; where sampled none,
+                                         // or the batches
   uintptr_t tid;                         // what this thread writes into page->owner
   mx_atomic(mx_heap_t*) heap;            // NULL: bound to none, all lists are empty
-  bool is_sampled;                       // every allocation is slow and counted: see alloc/sample.c
-  long rate_seen;                        // while sampled: the option by which the next was drawn,
-  int64_t until_sample;                  // and allocations up to the next sample
+  bool is_sampled;                       // allocations are counted: see alloc/sample.c
+  uint32_t sampling_seen;                // the state of sampling that it follows; while sampled:
+  int64_t until_guard;                   // allocations up to the next guarded block,
+  int64_t until_sample;                  // bytes up to the profiler's next sample, and the mean
+  size_t sample_mean;                    // of which that was drawn, 0: there are none
   mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
   mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
   mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
@@ -90,6 +101,8 @@ struct mx_theap_s {
   mx_page_t* collect_at;                 // and the page of that list that comes next
   mx_atomic(mx_theap_t*) slots_of;       // the first theap in whose slots this one was entered last
   uint32_t number;                       // of a first one: of its thread, as the OS knows it, or 0
+  mx_batch_t* batches;                   // one for each bin, or NULL; in use while it is sampled
+  bool is_batched;                       // and not each allocation is counted
 };
 
 struct mx_heap_s {
@@ -166,6 +179,11 @@ mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->su
 static inline int mx_heap_node(const mx_heap_t* heap) {
   if (heap->numa_node >= 0 || mx_option(arena_is_numa_local) == 0) return heap->numa_node;
   return mx_numa_count() == 1 ? -1 : (int)mx_numa_current();
+}
+
+// The batch of a bin, if there are any that may have blocks; else NULL.
+mx_inline mx_batch_t* mx_theap_batch(const mx_theap_t* theap, size_t bin) {
+  return mx_unlikely(theap->is_batched) ? &theap->batches[bin] : NULL;
 }
 
 // Makes a page, or none, the one that a bin allocates from.
@@ -309,6 +327,8 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin);
 void mx_theap_collect(mx_theap_t* theap, bool force);
 // Gives up all pages.
 void mx_theap_abandon_all(mx_theap_t* theap);
+// Puts a batch's blocks back into the page that they are of, which is the bin's current one.
+void mx_theap_end_batch(mx_theap_t* theap, size_t bin);
 // Whether all its lists and pages are as they should be (debug level 3). Its thread only.
 bool mx_theap_is_valid(const mx_theap_t* theap);
 // Work of every few slow visits.

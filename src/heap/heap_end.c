@@ -104,6 +104,7 @@ static void forget_page(const mx_page_t* page) {
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = page->theap;
   mx_theap_set_current(theap, bin, &mx_page_none);
+  if (theap->is_batched) theap->batches[bin].page.free = NULL;
   theap->partial[bin] = theap->full[bin] = NULL;
   theap->partial_count[bin] = theap->full_count[bin] = 0;
 }
@@ -157,6 +158,7 @@ void mx_heap_destroy(mx_heap_t* heap) {
   mx_lock_release(&heap->lock);
   for (mx_page_t* page; (page = pop_page(heap)) != NULL;) {
     mx_store_relaxed(&page->remote, MX_OWNED);
+    if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
     if (mx_heap_cache_put(heap, page)) continue;
     if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
     else drop_with_blocks(subproc, page);

@@ -90,12 +90,30 @@ static void take_guards_away(const mx_subproc_t* subproc) {
   }
 }
 
+// Where blocks are sampled, their notes end with them.
+static void end_notes(mx_subproc_t* subproc) {
+  const size_t count = mx_load_acquire(&subproc->arenas.count);
+  if (mx_hooks.end_note == NULL) return;
+  for (mx_page_t* page = subproc->os_pages; page != NULL; page = page->next) {
+    if (mx_page_has_note(page)) mx_page_end_note(page);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
+    size_t index = 0;
+    if (arena == NULL) continue;
+    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
+      if (mx_page_has_note(page)) mx_page_end_note(page);
+    }
+  }
+}
+
 static void drop_all(mx_subproc_t* subproc) {
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_destroy(heap);
   mx_heap_release_cached(subproc);
   mx_heap_t* const main_heap = &subproc->main_heap;
   mx_heap_drop_theaps(main_heap);
   mx_lock_release(&main_heap->lock);
+  end_notes(subproc);
   while (subproc->os_pages != NULL) mx_huge_page_drop(subproc, subproc->os_pages);
   if (MX_GUARD_PAGES) take_guards_away(subproc);
   mx_arenas_destroy(&subproc->arenas);

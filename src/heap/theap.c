@@ -160,10 +160,18 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
 }
 
+void mx_theap_end_batch(mx_theap_t* theap, size_t bin) {
+  mx_batch_t* const batch = mx_theap_batch(theap, bin);
+  if (batch == NULL || batch->page.free == NULL) return;
+  batch->until += mx_page_put_back(theap->current[bin], batch->page.free);
+  batch->page.free = NULL;
+}
+
 // The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
+  mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
   mx_clear_bit(theap->slack, bin);
   page->used--;
@@ -343,6 +351,7 @@ static void release_idle(mx_theap_t* theap) {
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->current[bin];
   if (page == &mx_page_none) return NULL;
+  mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
   page->used--;
   mx_page_collect(page);

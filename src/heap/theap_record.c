@@ -81,7 +81,12 @@ void mx_theap_recycle(mx_theap_t* theap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL);
   mx_lock_acquire(&theap_records_lock);
   if (theap->is_after_end) remove_after_end(theap);
-  theap->is_sampled = false;  // without pages its front is empty already
+  // Without pages its front is empty already, and so are its batches.
+  for (size_t bin = 0; theap->is_batched && bin < MX_BIN_COUNT; bin++) {
+    theap->front[bin] = &mx_page_none;
+  }
+  theap->is_sampled = theap->is_batched = false;
+  theap->sampling_seen = 0;
   theap->next_in_heap = theap_records;
   theap_records = theap;
   mx_lock_release(&theap_records_lock);
@@ -99,7 +104,10 @@ void mx_theap_wipe(mx_theap_t* theap) {
   theap->retained_slices = theap->retained_small = 0;
   theap->collect_list = 0;
   theap->collect_at = NULL;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
+    mx_theap_set_current(theap, bin, &mx_page_none);
+    if (theap->is_batched) theap->batches[bin].page.free = NULL;
+  }
 }
 
 // ---- binding -----------------------------------------------------------------------------------

@@ -32,10 +32,10 @@ mx_subproc_t mx_subproc_main;
 // Nobody looks further than at their fronts.
 #define EMPTY_THEAP                                                                              \
   {                                                                                              \
-    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0}, {NULL}, \
-        {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL, false,    \
-        NULL,                                                                                    \
-        0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL, 0               \
+    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0},   \
+        {NULL}, {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL,   \
+        false, NULL, 0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL,    \
+        0, NULL, false                                                                           \
   }
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;

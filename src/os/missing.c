@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The answers to what a system lacks: no, none, nothing done. Each group says which systems lack
 // it; a port begins by naming itself here for all that it cannot do, or not yet.
+#include "../base/fmt.h"
 #include "os.h"
+#include "profile_os.h"
 #include "system.h"
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -96,6 +98,62 @@ bool mx_os_is_own_code(const void* address) {
 void mx_os_describe_code(const void* address, char* buf, size_t size) {
   (void)address;
   if (size > 0) buf[0] = 0;
+}
+#endif
+
+// What the profiler asks for.
+#if !MX_UNIX
+void mx_os_walk_prepare(void) {}
+void mx_os_walk_after_fork(void) {}
+
+int mx_os_walk_stack(void** frames, int most, const void* frame) {
+  (void)frame;
+  return mx_os_backtrace(frames, most);
+}
+
+size_t mx_os_name_code(const void* address, char* buf, size_t size) {
+  return mx_format(buf, size, "%p", address);
+}
+
+void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
+  (void)visit, (void)arg;
+}
+
+int mx_os_file_make(const char* path) {
+  (void)path;
+  return -1;
+}
+
+bool mx_os_file_write(int file, const void* data, size_t size) {
+  (void)file, (void)data, (void)size;
+  return false;
+}
+
+bool mx_os_file_close(int file) {
+  (void)file;
+  return false;
+}
+
+bool mx_os_file_rename(const char* from, const char* to) {
+  (void)from, (void)to;
+  return false;
+}
+
+void mx_os_file_remove(const char* path) { (void)path; }
+
+bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+                     void* arg) {
+  (void)path, (void)out, (void)arg;
+  return false;
+}
+
+unsigned long mx_os_pid(void) { return 0; }
+uint64_t mx_os_clock_nsecs(void) { return mx_os_clock_msecs() * 1000000u; }
+uint64_t mx_os_wall_nsecs(void) { return 0; }
+
+bool mx_os_on_signal(int number, void (*run)(void)) {
+  (void)number, (void)run;
+  return false;
 }
 #endif
 

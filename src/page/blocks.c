@@ -23,7 +23,8 @@ mx_page_t mx_page_none;
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {
   mx_check(mx_page_is_huge(page));
-  return mx_os_guard(page->start + page->block_size, mx_facts.os_page, install);
+  const size_t end = mx_align_up(page->block_size, mx_facts.os_page);
+  return mx_os_guard(page->start + end, mx_facts.os_page, install);
 }
 
 // Gives a page its key, and a place in front of its first block: as large as the alignment of the
@@ -301,6 +302,14 @@ bool mx_page_collect_remote(mx_page_t* page) {
   if (list == NULL) return false;
   if (MX_KNOWS_LIVE) return mx_page_accept(page, list);
   return mx_page_put_back(page, list) != 0;
+}
+
+mx_cold void mx_page_end_note(mx_page_t* page) {
+  const uint8_t lend = mx_load_relaxed(&page->lend);
+  mx_store_relaxed(&page->lend, (uint8_t)(lend & ~MX_PAGE_NOTED));
+  void* const note = page->note;
+  page->note = NULL;
+  mx_hooks.end_note(note);
 }
 
 bool mx_page_is_valid(const mx_page_t* page) {

@@ -26,6 +26,8 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
 // The first page of an arena at or behind slice *index, which becomes that behind the page; NULL
 // when there is no more. What the page says is stable only while its heap is not in use.
 mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);
+// The block of a page that has a note is no longer, and so is the note.
+void mx_page_end_note(mx_page_t* page);
 // Level 5. Makes the OS page behind a huge block inaccessible, or accessible again; false when the
 // OS refuses.
 bool mx_page_guard_huge(mx_page_t* page, bool install);

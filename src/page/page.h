@@ -72,7 +72,10 @@ struct mx_page_s {
   mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
   uint8_t* start;
   size_t block_size;
-  struct mx_theap_s* theap;    // owned: whose; abandoned: whose it was (compared, never followed)
+  union {
+    struct mx_theap_s* theap;  // owned: whose; abandoned: whose it was (compared, never followed)
+    void* note;                // of a sampled huge page: what the profiler has of its block
+  };
   union {
     uint64_t key;         // of links and canaries in this page, in builds that have them
     uint64_t reciprocal;  // in the others 2^64 / block_size, rounded up; 0 for a huge page
@@ -153,7 +156,13 @@ mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_B
 #define MX_PAGE_LENT 2      // somebody looks for holes, and the page must stay as it is
 #define MX_PAGE_HOLES 4     // it has holes
 #define MX_PAGE_GONE 8      // it was released while it was lent; its borrower does the rest
-#define MX_PAGE_GUARDED 16  // of huge pages, which have no other use for the field: see guarded.h
+#define MX_PAGE_GUARDED 16  // these two of huge pages, which have no other use for the field: see
+#define MX_PAGE_NOTED 32  // guarded.h and sample.h
+
+// Whether the profiler has a note of the page's block.
+mx_inline bool mx_page_has_note(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->lend) & MX_PAGE_NOTED) != 0;
+}
 
 mx_inline bool mx_page_has_holes(const mx_page_t* page) {
   return (mx_load_relaxed(&page->lend) & MX_PAGE_HOLES) != 0;

@@ -14,6 +14,7 @@
 #include "../base/bits.h"
 #include "../base/hooks.h"
 #include "../os/os.h"
+#include "../profile/profile.h"
 #include "give_back.h"
 
 #define ENVIRON_MAX 10000  // entries looked at
@@ -90,10 +91,14 @@ bool mx_option_is_size(int option) {
     case mx_opt_arena_reserve:
     case mx_opt_minimal_purge_size:
     case mx_opt_arena_max_object_size:
-    case mx_opt_memory_limit: return true;
+    case mx_opt_memory_limit:
+    case mx_opt_prof_memory: return true;
     default: return false;
   }
 }
+
+// Sizes that are bytes: some are less than one KiB.
+static bool is_in_bytes(int option) { return option == mx_opt_prof_rate; }
 
 const char* mx_option_unused(int option) {
   switch (option) {
@@ -153,6 +158,13 @@ static size_t parse_unit(const char** text) {
   return unit;
 }
 
+// Bytes as they are, bounded by what an option can hold.
+static long whole_bytes(size_t number, size_t unit, bool overflowed) {
+  size_t bytes = 0;
+  if (overflowed || unit == 0 || mx_mul_overflow(number, unit, &bytes)) return LONG_MAX;
+  return bytes > (size_t)LONG_MAX ? LONG_MAX : (long)bytes;
+}
+
 // Bytes to whole KiB, bounded by the largest block that there can be.
 static long to_kib(size_t number, size_t unit, bool overflowed) {
   const size_t max = (size_t)MX_KIB_MAX;
@@ -161,7 +173,7 @@ static long to_kib(size_t number, size_t unit, bool overflowed) {
   return (long)mx_min(bytes / MX_KIB + (bytes % MX_KIB != 0), max);
 }
 
-bool mx_option_parse(const char* text, bool is_size, long* value) {
+bool mx_option_parse(const char* text, mx_unit_t in, long* value) {
   static const char* const yes[] = {"", "1", "TRUE", "YES", "ON"};
   static const char* const no[] = {"0", "FALSE", "NO", "OFF"};
   size_t length = 0;
@@ -181,10 +193,12 @@ bool mx_option_parse(const char* text, bool is_size, long* value) {
     if (number > (SIZE_MAX - digit) / 10) overflowed = true;
     else number = number * 10 + digit;
   }
-  const size_t unit = (is_size ? parse_unit(&text) : 1);
+  const size_t unit = (in != MX_IN_NUMBERS ? parse_unit(&text) : 1);
   if (*text != 0) return false;
-  if (is_size) {
-    *value = (negative ? 0 : to_kib(number, unit, overflowed));
+  if (in != MX_IN_NUMBERS) {
+    *value = (negative           ? 0
+              : in == MX_IN_KIB ? to_kib(number, unit, overflowed)
+                                 : whole_bytes(number, unit, overflowed));
     return true;
   }
   if (overflowed || number > (size_t)LONG_MAX) return false;
@@ -262,9 +276,14 @@ static void warn_invalid(int option, const char* name, const char* value) {
   if (forced) mx_store_relaxed(&mx_option_values[mx_opt_verbose], 0L);
 }
 
+static mx_unit_t unit_of(int option) {
+  if (is_in_bytes(option)) return MX_IN_BYTES;
+  return mx_option_is_size(option) ? MX_IN_KIB : MX_IN_NUMBERS;
+}
+
 static void take_own(int option, const char* text) {
   long value = 0;
-  if (!mx_option_parse(text, mx_option_is_size(option), &value)) {
+  if (!mx_option_parse(text, unit_of(option), &value)) {
     warn_invalid(option, names[option], text);
     return;
   }
@@ -282,7 +301,7 @@ static void take_older(const older_name_t* older, const char* text) {
   }
   if (older->option < 0) return;
   long value = 0;
-  if (!mx_option_parse(text, mx_option_is_size(older->option), &value)) {
+  if (!mx_option_parse(text, unit_of(older->option), &value)) {
     warn_invalid(older->option, older->name, text);
     return;
   }
@@ -355,6 +374,10 @@ static void follow(int option) {
     case mx_opt_cgroup_limit: mx_limits_apply(); break;
     case mx_opt_background_purge: mx_scavenger_apply(); break;
     case mx_opt_guarded_sample_rate: mx_sample_apply(); break;
+    case mx_opt_prof: mx_prof_apply(); break;
+    case mx_opt_prof_rate:
+      if (mx_prof_is_on()) mx_prof_start(0);
+      break;
     default: break;
   }
 }

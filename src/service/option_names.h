@@ -33,7 +33,8 @@ const char* mx_option_name(int option);
 // Why an option changes nothing in this design; NULL for all that do.
 const char* mx_option_unused(int option);
 // What `text` means for an option; false when it means nothing.
-bool mx_option_parse(const char* text, bool is_size, long* value);
+typedef enum mx_unit_e { MX_IN_NUMBERS, MX_IN_KIB, MX_IN_BYTES } mx_unit_t;
+bool mx_option_parse(const char* text, mx_unit_t in, long* value);
 
 MX_END_DECLS
 

@@ -185,7 +185,7 @@ def check_versions(header):
 
 def check_man(opts):
     header = "".join((SOURCE / "include" / name).read_text()
-                     for name in ("mimalloc.h", "mimalloc-stats.h"))
+                     for name in ("mimalloc.h", "mimalloc-prof.h", "mimalloc-stats.h"))
     check_versions(header)
     wanted, found = declared(header), described((SOURCE / "docs/man/mimalloc.3").read_text())
     if wanted != found:

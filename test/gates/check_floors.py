@@ -24,7 +24,7 @@ import re
 import subprocess
 import sys
 
-FLOORS = ["base", "os", "mem", "arena", "page", "heap", "alloc", "service", "api", "override"]
+FLOORS = ["base", "os", "mem", "arena", "page", "heap", "alloc", "profile", "service", "api", "override"]
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 60
 # Files that decide what compiler, processor, build or system this is; all others see constants.
 CONDITIONAL = {"base/config.h", "base/compiler.h", "base/defaults.h", "base/atomic.h",

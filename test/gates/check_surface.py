@@ -4,7 +4,7 @@
 
   check_surface.py [--shared LIBRARY] [--print]
 
-Makes a table with a row for each function that include/mimalloc.h and mimalloc-stats.h declare: is
+Makes a table with a row for each function that include/mimalloc.h, mimalloc-prof.h and mimalloc-stats.h declare: is
 it exported (by the library if one is given, else by test/api/public-symbols.txt), and which test
 programs use it. The sources that only compile or list the interface, test/api/headers, are no
 tests. A use is the name in the code of a test, outside comments and strings.
@@ -21,10 +21,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-HEADERS = ("include/mimalloc.h", "include/mimalloc-stats.h")
+HEADERS = ("include/mimalloc.h", "include/mimalloc-prof.h", "include/mimalloc-stats.h")
 LISTED = "test/api/public-symbols.txt"
 # Folders whose programs call the library by its public names.
-TESTS = ("test/api", "test/unit", "test/stress", "test/memory")
+TESTS = ("test/api", "test/unit", "test/stress", "test/memory", "test/profile")
 NO_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 DECLARED = re.compile(r"mi_decl_export\b[^;{}]*?\b(mi_\w+)\s*\((?!\s*mi_cdecl)")
 NAME = re.compile(r"\bmi_\w+")

@@ -101,7 +101,7 @@ matrix() {
 
 # The names that the headers declare, without inline functions.
 declared() {
-  cat "$include/mimalloc.h" "$include/mimalloc-stats.h" |
+  cat "$include/mimalloc.h" "$include/mimalloc-prof.h" "$include/mimalloc-stats.h" |
     sed -e '/^ *#/d' -e 's://.*::' | tr '\n' ' ' | tr ';{}' '\n\n\n' |
     sed -n 's/.*mi_decl_export//p' | grep -o '\bmi_[a-z0-9_]*(' | grep -v '^mi_attr_' |
     tr -d '(' | sort -u

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Uses every function and macro of mimalloc.h and mimalloc-stats.h from C, in either generation.
+// Uses every function and macro of mimalloc.h, mimalloc-prof.h and mimalloc-stats.h from C, in either generation.
 //
 // It must compile without a warning in every C standard, and link: the addresses of all functions
 // are taken, with their exact types, in a branch that no run reaches.
+#include <mimalloc-prof.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Uses every function and macro of mimalloc.h and mimalloc-stats.h from C++, in either generation,
+// Uses every function and macro of mimalloc.h, mimalloc-prof.h and mimalloc-stats.h from C++, in either generation,
 // and all the classes that the chosen standard has.
 //
 // It must compile without a warning from C++98 to C++23, link, and run: the addresses of all
 // functions are taken in a branch that no run reaches, containers are used. From C++17 on, it also
 // checks that exactly those functions are noexcept that are listed so.
+#include <mimalloc-prof.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// What is done when there is no memory.
+#include "../base/hooks.h"
+#include "../heap/huge_cache.h"
+#include "../os/os.h"
+#include "alloc.h"
+
+
+mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
+  mx_theap_collect(theap, true);
+  mx_huge_cache_flush(true);
+  mx_arenas_purge(&theap->subproc->arenas, true);
+}
+
+mx_cold void* mx_alloc_failed(size_t size) {
+  mx_error(ENOMEM, "unable to allocate memory (%zu bytes)\n", size);
+  mx_os_set_errno(ENOMEM);
+  return NULL;
+}

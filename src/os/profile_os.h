@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What the profiler asks of a system beyond os.h: call stacks, files, the modules of the
+// process, signals. Where there is no such thing nothing is found, and files cannot be made.
+#ifndef MX_OS_PROFILE_OS_H
+#define MX_OS_PROFILE_OS_H
+
+#include "os.h"
+
+MX_BEGIN_DECLS
+// ---- stacks ------------------------------------------------------------------------------------
+// Finds the unwinder, which may load it and allocate. Before the first walk; any number of times.
+void mx_os_walk_prepare(void);
+// In the child of a fork of several threads: the unwinder is left alone from now on when it might
+// wait for a thread that is gone.
+void mx_os_walk_after_fork(void);
+// Return addresses of the calling thread, the innermost first, without those of the library; how
+// many. 0 when there is no way to tell. `frame`: that of a function whose caller may be the first
+// (mx_frame_address), or NULL. Safe on any stack, and in a signal's handler.
+int mx_os_walk_stack(void** frames, int most, const void* frame);
+// The function that an address is in, else "file+0xoffset"; the length, as mx_format.
+size_t mx_os_name_code(const void* address, char* buf, size_t size);
+
+// ---- modules -----------------------------------------------------------------------------------
+#define MX_BUILD_ID_MAX 64
+typedef struct mx_module_s {
+  uintptr_t start, end;    // of its code
+  uintptr_t offset;        // of `start` in the file
+  const char* path;        // "" when it is not known
+  uint8_t build_id[MX_BUILD_ID_MAX];
+  size_t build_id_size;    // 0: it has none
+} mx_module_t;
+// The modules with code, the program first.
+void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg);
+
+// ---- files -------------------------------------------------------------------------------------
+// A new file, which nothing of that name may be there for; -1 with errno.
+int mx_os_file_make(const char* path);
+bool mx_os_file_write(int file, const void* data, size_t size);
+// False: what was written may be lost.
+bool mx_os_file_close(int file);
+bool mx_os_file_rename(const char* from, const char* to);
+void mx_os_file_remove(const char* path);
+// Hands a file's contents to `write` in pieces; false when it cannot be read.
+bool mx_os_file_read(const char* path, void (*write)(void* arg, const void* data, size_t size),
+                     void* arg);
+unsigned long mx_os_pid(void);
+
+// ---- time and signals --------------------------------------------------------------------------
+uint64_t mx_os_clock_nsecs(void);  // monotonic
+uint64_t mx_os_wall_nsecs(void);   // since 1970
+// Has `run` called at a signal, in its handler. False: there is no such signal, or the program has
+// a handler of its own for it.
+bool mx_os_on_signal(int number, void (*run)(void));
+MX_END_DECLS
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// The files, modules, clocks and signals of the profiler on Linux and other Unix systems.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "profile_os.h"
+#include "system.h"
+
+#if MX_UNIX
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#include <mach-o/loader.h>
+#else
+#include <link.h>
+#endif
+
+#include "../base/fmt.h"
+
+// Calls that a signal interrupted are made again, so many times.
+#define PROFILE_INTERRUPTED_MAX 1000
+
+// ---- files -------------------------------------------------------------------------------------
+
+int mx_os_file_make(const char* path) {
+  int file = -1;
+  for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file >= 0 || errno != EINTR) break;
+  }
+  return file;
+}
+
+bool mx_os_file_write(int file, const void* data, size_t size) {
+  const char* at = (const char*)data;
+  for (int interrupted = 0; size > 0;) {
+    const ssize_t n = write(file, at, size);
+    if (n < 0 && errno == EINTR && interrupted++ < PROFILE_INTERRUPTED_MAX) continue;
+    if (n <= 0) return false;
+    at += n;
+    size -= (size_t)n;
+  }
+  return true;
+}
+
+bool mx_os_file_close(int file) { return close(file) == 0; }
+
+bool mx_os_file_rename(const char* from, const char* to) { return rename(from, to) == 0; }
+
+void mx_os_file_remove(const char* path) {
+  const int saved = errno;
+  unlink(path);
+  errno = saved;
+}
+
+bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+                     void* arg) {
+  char buf[2048];
+  const int saved = errno;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    for (int interrupted = 0;;) {
+      const ssize_t n = read(file, buf, sizeof(buf));
+      if (n < 0 && errno == EINTR && interrupted++ < PROFILE_INTERRUPTED_MAX) continue;
+      if (n <= 0) break;
+      out(arg, buf, (size_t)n);
+    }
+    close(file);
+  }
+  errno = saved;
+  return file >= 0;
+}
+
+unsigned long mx_os_pid(void) { return (unsigned long)getpid(); }
+
+// ---- time and signals --------------------------------------------------------------------------
+
+static uint64_t nsecs_of(clockid_t clock) {
+  struct timespec t;
+  if (clock_gettime(clock, &t) != 0) return 0;
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t mx_os_clock_nsecs(void) { return nsecs_of(CLOCK_MONOTONIC); }
+
+uint64_t mx_os_wall_nsecs(void) { return nsecs_of(CLOCK_REALTIME); }
+
+static void (*profile_run)(void);
+
+static void on_profile_signal(int number) {
+  const int saved = errno;
+  (void)number;
+  profile_run();
+  errno = saved;
+}
+
+bool mx_os_on_signal(int number, void (*run)(void)) {
+  struct sigaction action;
+  const int saved = errno;
+  if (sigaction(number, NULL, &action) != 0) {
+    errno = saved;
+    return false;
+  }
+  const bool has_info = ((action.sa_flags & SA_SIGINFO) != 0);
+  if (!has_info && action.sa_handler == &on_profile_signal) return true;
+  if (has_info || action.sa_handler != SIG_DFL) return false;
+  memset(&action, 0, sizeof(action));
+  profile_run = run;
+  action.sa_handler = &on_profile_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  const bool done = (sigaction(number, &action, NULL) == 0);
+  errno = saved;
+  return done;
+}
+
+// ---- modules -----------------------------------------------------------------------------------
+
+#if defined(__APPLE__)
+void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
+  for (uint32_t i = 0; i < _dyld_image_count(); i++) {
+    const struct mach_header_64* const header =
+        (const struct mach_header_64*)(const void*)_dyld_get_image_header(i);
+    mx_module_t module;
+    memset(&module, 0, sizeof(module));
+    module.path = _dyld_get_image_name(i);
+    const uint8_t* at = (const uint8_t*)(header + 1);
+    for (uint32_t n = 0; n < header->ncmds; n++) {
+      const struct load_command* const command = (const struct load_command*)(const void*)at;
+      const struct segment_command_64* const segment =
+          (const struct segment_command_64*)(const void*)at;
+      if (command->cmd == LC_SEGMENT_64 && strcmp(segment->segname, "__TEXT") == 0) {
+        module.start = (uintptr_t)header;
+        module.end = module.start + segment->vmsize;
+      } else if (command->cmd == LC_UUID) {
+        memcpy(module.build_id, at + sizeof(*command), 16);
+        module.build_id_size = 16;
+      }
+      at += command->cmdsize;
+    }
+    visit(arg, &module);
+  }
+}
+#else
+typedef struct module_visit_s {
+  void (*visit)(void* arg, const mx_module_t* module);
+  void* arg;
+  bool has_first;
+  char program[1024];
+} module_visit_t;
+
+#define NOTE_BUILD_ID 3
+
+static void find_build_id(const ElfW(Phdr)* header, ElfW(Addr) base, mx_module_t* module) {
+  const uint8_t* at = (const uint8_t*)(uintptr_t)(base + header->p_vaddr);
+  const uint8_t* const end = at + header->p_memsz;
+  while (end - at >= (ptrdiff_t)sizeof(ElfW(Nhdr))) {
+    const ElfW(Nhdr)* const note = (const ElfW(Nhdr)*)(const void*)at;
+    const uint8_t* const name = at + sizeof(*note);
+    const uint8_t* const data = name + (note->n_namesz + 3u) / 4 * 4;
+    if (data > end || (size_t)(end - data) < note->n_descsz) return;
+    if (note->n_type == NOTE_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+      module->build_id_size = mx_min(note->n_descsz, MX_BUILD_ID_MAX);
+      memcpy(module->build_id, data, module->build_id_size);
+      return;
+    }
+    at = data + (note->n_descsz + 3u) / 4 * 4;
+  }
+}
+
+static int visit_module(struct dl_phdr_info* info, size_t size, void* arg) {
+  module_visit_t* const v = (module_visit_t*)arg;
+  mx_module_t module;
+  (void)size;
+  memset(&module, 0, sizeof(module));
+  const bool is_program = !v->has_first;  // it is the first one
+  v->has_first = true;
+  module.path = (is_program ? v->program : info->dlpi_name);
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    if (info->dlpi_phdr[i].p_type == PT_NOTE && module.build_id_size == 0) {
+      find_build_id(&info->dlpi_phdr[i], info->dlpi_addr, &module);
+    }
+  }
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr)* const header = &info->dlpi_phdr[i];
+    if (header->p_type != PT_LOAD || (header->p_flags & PF_X) == 0) continue;
+    const uintptr_t page = mx_facts.os_page;
+    const uintptr_t start = (uintptr_t)info->dlpi_addr + (uintptr_t)header->p_vaddr;
+    module.start = start / page * page;
+    module.end = (start + (uintptr_t)header->p_memsz + page - 1) / page * page;
+    module.offset = (uintptr_t)header->p_offset / page * page;
+    v->visit(v->arg, &module);
+  }
+  return 0;
+}
+
+void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
+  module_visit_t v;
+  v.visit = visit;
+  v.arg = arg;
+  v.has_first = false;
+  const int saved = errno;
+  const ssize_t n = readlink("/proc/self/exe", v.program, sizeof(v.program) - 1);
+  errno = saved;
+  v.program[n > 0 ? n : 0] = 0;
+  dl_iterate_phdr(visit_module, &v);
+}
+#endif
+
+size_t mx_os_name_code(const void* address, char* buf, size_t size) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+    return mx_format(buf, size, "%p", address);
+  }
+  if (info.dli_sname != NULL) return mx_format(buf, size, "%s", info.dli_sname);
+  const char* const slash = strrchr(info.dli_fname, '/');
+  const size_t offset = (size_t)((const char*)address - (const char*)info.dli_fbase);
+  return mx_format(buf, size, "%s+0x%zx", slash == NULL ? info.dli_fname : slash + 1, offset);
+}
+
+#endif

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// The walk over a thread's stack on Linux and other Unix systems.
+//
+// A frame pointer leads to the caller's frame in a few instructions, where the code keeps one; the
+// unwinder of the C run-time takes a hundred times as long, and is right everywhere. So the
+// unwinder is believed, and what it finds is learned from: at a return address whose frame's
+// pointer led where the unwinder went, it always does, for that is a property of the code there. A
+// walk begins at the program's frame if its caller knows where that is, else with the unwinder,
+// which leaves the library's own frames behind; it follows frame pointers as long as it is in code
+// that is known to keep them, and begins anew with the unwinder alone at an address that is not.
+//
+// The frames that started the thread, in the C library, keep none. They are the same as long as the
+// thread runs: the address where the last frame pointer led, and what the unwinder found from there
+// on, are remembered, if these are few.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "profile_os.h"
+#include "system.h"
+
+#if MX_UNIX
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "../base/atomic.h"
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define WALK_FRAME_POINTERS 1
+#else
+#define WALK_FRAME_POINTERS 0
+#endif
+#if defined(__aarch64__)
+#define FRAME_REGISTER 29
+#else
+#define FRAME_REGISTER 6
+#endif
+
+struct _Unwind_Context;
+typedef int(unwind_step_fn)(struct _Unwind_Context* context, void* arg);
+typedef int(unwind_fn)(unwind_step_fn* step, void* arg);
+typedef uintptr_t(unwind_get_fn)(struct _Unwind_Context* context);
+typedef uintptr_t(unwind_register_fn)(struct _Unwind_Context* context, int number);
+
+#define UNWIND_GO_ON 0
+#define UNWIND_STOP 4
+
+static unwind_fn* unwind;
+static unwind_get_fn* unwind_ip;
+static unwind_get_fn* unwind_cfa;
+static unwind_register_fn* unwind_register;
+static bool unwinds_freely;  // it takes no lock
+static mx_atomic(int) walk_state;
+
+enum { WALK_UNPREPARED, WALK_READY, WALK_BARRED };
+
+// ---- what is known of code ---------------------------------------------------------------------
+
+// A hash table of return addresses, each doubled, plus 1 where frame pointers lead on.
+#define CODE_BITS 11
+#define CODE_WAYS 4
+static mx_atomic(uintptr_t) known_code[(1 << CODE_BITS) + CODE_WAYS];
+
+static size_t code_slot(uintptr_t ip) {
+  return (size_t)((uint64_t)ip * 0x9E3779B97F4A7C15u >> (64 - CODE_BITS));
+}
+
+static bool keeps_pointer(uintptr_t ip) {
+  const size_t slot = code_slot(ip);
+  for (size_t i = 0; i < CODE_WAYS; i++) {
+    if (mx_load_relaxed(&known_code[slot + i]) == ip * 2 + 1) return true;
+  }
+  return false;
+}
+
+static void learn_code(uintptr_t ip, bool keeps) {
+  const size_t slot = code_slot(ip);
+  size_t at = slot + ip / 16 % CODE_WAYS;
+  for (size_t i = CODE_WAYS; i-- > 0;) {
+    const uintptr_t there = mx_load_relaxed(&known_code[slot + i]);
+    if (there == 0 || there / 2 == (ip * 2) / 2) at = slot + i;
+  }
+  mx_store_relaxed(&known_code[at], ip * 2 + keeps);
+}
+
+// ---- walking -----------------------------------------------------------------------------------
+
+#define TAIL_MAX 3
+#define FRAME_SIZE_MAX ((uintptr_t)1 << 20)
+
+// The frames that started this thread.
+typedef struct tail_s {
+  uintptr_t record;  // where the frame pointer lies that leads to the first of them
+  uintptr_t ip;      // of that one
+  int count;
+  void* frames[TAIL_MAX];
+} tail_t;
+
+mx_used static mx_thread_local tail_t thread_tail;
+
+typedef struct walk_s {
+  void** frames;
+  int most, count;
+  bool learns;       // else it stops where frame pointers can go on
+  bool is_cut;
+  uintptr_t ip, sp, fp;  // of the latest frame
+  int tail_from;         // frames from this one on were not reached by frame pointers
+  uintptr_t tail_record;
+} walk_t;
+
+// Whether a frame's pointer led to the frame of the caller, which the unwinder found.
+static bool led_there(const walk_t* w, uintptr_t ip, uintptr_t sp) {
+  if (w->fp % sizeof(void*) != 0 || w->fp < w->sp || w->fp >= sp) return false;
+  if (sp - w->fp < 2 * sizeof(void*)) return false;
+  return ((const uintptr_t*)w->fp)[1] == ip;
+}
+
+static void learn_step(walk_t* w, uintptr_t ip, uintptr_t sp) {
+  if (w->count == 0) return;
+  const bool keeps = led_there(w, ip, sp);
+  learn_code(w->ip, keeps);
+  if (!keeps) return;
+  w->tail_from = w->count;
+  w->tail_record = w->fp;
+}
+
+// Whether a frame's pointer may be one.
+static bool is_plausible(const walk_t* w) {
+  return w->fp % sizeof(void*) == 0 && w->fp >= w->sp && w->fp - w->sp < FRAME_SIZE_MAX;
+}
+
+static int take_frame(struct _Unwind_Context* context, void* arg) {
+  walk_t* const w = (walk_t*)arg;
+  const uintptr_t ip = unwind_ip(context), sp = unwind_cfa(context);
+  if (ip == 0) return UNWIND_STOP;
+  if (w->count == 0 && mx_os_is_own_code((const void*)ip)) return UNWIND_GO_ON;
+  if (WALK_FRAME_POINTERS && w->learns) learn_step(w, ip, sp);
+  if (w->count == w->most) {
+    w->is_cut = true;
+    return UNWIND_STOP;
+  }
+  w->frames[w->count++] = (void*)ip;
+  if (!WALK_FRAME_POINTERS) return UNWIND_GO_ON;
+  w->ip = ip;
+  w->sp = sp;
+  w->fp = unwind_register(context, FRAME_REGISTER);
+  // The unwinder would read there, which a program that wrote over its stack shall survive.
+  if (keeps_pointer(ip) && !is_plausible(w)) return UNWIND_STOP;
+  return w->learns ? UNWIND_GO_ON : UNWIND_STOP;
+}
+
+// Remembers the frames that started the thread, if frame pointers lead up to them.
+static void learn_tail(const walk_t* w) {
+  tail_t* const tail = &mx_tls(thread_tail);
+  const int count = w->count - w->tail_from;
+  if (w->is_cut || w->tail_from < 0 || count <= 0 || count > TAIL_MAX) return;
+  tail->record = w->tail_record;
+  tail->ip = (uintptr_t)w->frames[w->tail_from];
+  tail->count = count;
+  memcpy(tail->frames, w->frames + w->tail_from, (size_t)count * sizeof(void*));
+}
+
+// From the latest frame on by frame pointers; false: into code that is not known.
+static bool follow_pointers(walk_t* w) {
+  const tail_t* const tail = &mx_tls(thread_tail);
+  while (keeps_pointer(w->ip)) {
+    const uintptr_t* const record = (const uintptr_t*)w->fp;
+    if (!is_plausible(w) || w->fp > tail->record) return false;
+    const bool is_last = (w->fp == tail->record && record[1] == tail->ip);
+    w->ip = record[1];
+    w->sp = w->fp + 2 * sizeof(void*);
+    w->fp = record[0];
+    if (w->count == w->most) return true;
+    w->frames[w->count++] = (void*)w->ip;
+    if (is_last) {
+      for (int i = 1; i < tail->count && w->count < w->most; i++) {
+        w->frames[w->count++] = tail->frames[i];
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+// Begins at a frame that is known: false when the library called that function itself.
+static bool begin_at(walk_t* w, const void* frame) {
+  const uintptr_t* const record = (const uintptr_t*)frame;
+  if (frame == NULL || w->most == 0 || mx_os_is_own_code((const void*)record[1])) return false;
+  w->ip = record[1];
+  w->sp = (uintptr_t)(record + 2);
+  w->fp = record[0];
+  w->frames[w->count++] = (void*)w->ip;
+  return true;
+}
+
+int mx_os_walk_stack(void** frames, int most, const void* frame) {
+  if (mx_load_acquire(&walk_state) != WALK_READY) return 0;
+  const int saved = errno;
+  walk_t w;
+  memset(&w, 0, sizeof(w));
+  w.frames = frames;
+  w.most = most;
+  if (WALK_FRAME_POINTERS && mx_tls(thread_tail).count > 0) {
+    if (!begin_at(&w, frame)) unwind(&take_frame, &w);
+    if (w.count > 0 && follow_pointers(&w)) {
+      errno = saved;
+      return w.count;
+    }
+    w.count = 0;
+  }
+  w.learns = true;
+  w.tail_from = -1;
+  unwind(&take_frame, &w);
+  if (WALK_FRAME_POINTERS) learn_tail(&w);
+  errno = saved;
+  return w.count;
+}
+
+// ---- the unwinder ------------------------------------------------------------------------------
+
+#pragma weak dlopen
+#pragma weak dlsym
+
+static bool find_in(void* library) {
+  unwind = (unwind_fn*)(uintptr_t)dlsym(library, "_Unwind_Backtrace");
+  unwind_ip = (unwind_get_fn*)(uintptr_t)dlsym(library, "_Unwind_GetIP");
+  unwind_cfa = (unwind_get_fn*)(uintptr_t)dlsym(library, "_Unwind_GetCFA");
+  unwind_register = (unwind_register_fn*)(uintptr_t)dlsym(library, "_Unwind_GetGR");
+  return unwind != NULL && unwind_ip != NULL && unwind_cfa != NULL && unwind_register != NULL;
+}
+
+void mx_os_walk_prepare(void) {
+  if (mx_load_acquire(&walk_state) != WALK_UNPREPARED || dlsym == NULL) return;
+  bool found = find_in(RTLD_DEFAULT);
+  if (!found && dlopen != NULL) {
+    void* const library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
+    found = (library != NULL && find_in(library));
+  }
+  if (!found) return;
+  unwinds_freely = (dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL);
+  void* frames[4];
+  mx_store_release(&walk_state, WALK_READY);
+  // Its first use prepares what later ones need.
+  mx_os_walk_stack(frames, 4, NULL);
+}
+
+void mx_os_walk_after_fork(void) {
+  if (unwinds_freely) return;
+  if (mx_load_relaxed(&walk_state) == WALK_READY) mx_store_release(&walk_state, WALK_BARRED);
+}
+
+#endif

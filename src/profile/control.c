@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The profiler's start and stop, what the environment and the options say of it, and the
+// taking of samples.
+#include <string.h>
+
+#include "../alloc/sample.h"
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../os/profile_os.h"
+#include "profile.h"
+
+#define NAME_MAX_LENGTH 1024
+
+static mx_lock_t control_lock;
+static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
+static bool is_dumped;                   // at the end, once
+
+// ---- samples -----------------------------------------------------------------------------------
+
+static void* take_sample(void* block, size_t size, double probability, const void* frame) {
+  void* frames[MX_PROF_DEPTH_MAX];
+  const int depth = mx_os_walk_stack(frames, (int)mx_option(prof_depth), frame);
+  return mx_prof_note(frames, (size_t)depth, block, size, probability);
+}
+
+static void resize_sample(void* note, size_t size) {
+  mx_prof_note_resize((mx_note_t*)note, size);
+}
+
+static void end_sample(void* note) { mx_prof_note_end((mx_note_t*)note); }
+
+// ---- start and stop ----------------------------------------------------------------------------
+
+static size_t option_rate(void) {
+  const long rate = mx_option(prof_rate);
+  return rate > 0 ? (size_t)rate : (size_t)MI_DEFAULT_PROF_RATE;
+}
+
+bool mx_prof_start(size_t rate) {
+  if (rate == 0) rate = option_rate();
+  rate = mx_min(rate, MX_PROF_RATE_MAX);
+  if (!mx_prof_prepare()) return false;
+  const bool was_paused = mx_sample_pause(true);
+  mx_os_walk_prepare();
+  mx_lock_acquire(&control_lock);
+  mx_hooks.begin_note = &take_sample;
+  mx_hooks.resize_note = &resize_sample;
+  mx_hooks.end_note = &end_sample;
+  mx_prof_set_rate(rate, true);
+  mx_sample_set_profile(rate);
+  mx_lock_release(&control_lock);
+  mx_sample_pause(was_paused);
+  return true;
+}
+
+void mx_prof_stop(void) {
+  mx_lock_acquire(&control_lock);
+  mx_prof_set_rate(0, false);
+  mx_sample_set_profile(0);
+  mx_lock_release(&control_lock);
+}
+
+bool mx_prof_is_on(void) { return mx_load_relaxed(&mx_sampling.rate) != 0; }
+
+void mx_prof_apply(void) {
+  if (mx_option(prof) <= 0) {
+    if (mx_prof_is_on()) mx_prof_stop();
+  } else if (!mx_prof_start(0)) {
+    mx_warning("there is no memory for the profiler\n");
+  }
+}
+
+// ---- the environment ---------------------------------------------------------------------------
+
+static char lower(char c) { return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c; }
+
+// A text is no option's value: those are numbers.
+static void read_file_name(void) {
+  static const char name[] = "mimalloc_prof_file=";
+  char** const environment = mx_os_environ();
+  for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+    const char* const entry = environment[i];
+    size_t n = 0;
+    while (name[n] != 0 && lower(entry[n]) == name[n]) n++;
+    if (name[n] != 0) continue;
+    const size_t length = strlen(entry + n);
+    if (length >= sizeof(file_name)) mx_warning("the name of prof_file is too long\n");
+    else memcpy(file_name, entry + n, length + 1);
+    return;
+  }
+}
+
+void mx_prof_init(void) {
+  read_file_name();
+  if (mx_option(prof) > 0) mx_prof_apply();
+}
+
+void mx_prof_finish(void) {
+  if (file_name[0] == 0 || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
+  if (is_dumped) return;
+  is_dumped = true;
+  mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);
+}
+
+bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
+  return visit(&control_lock) && mx_prof_visit_locks(visit);
+}
+
+void mx_prof_after_fork(bool had_threads) {
+  mx_prof_records_after_fork();
+  if (mx_prof_is_on()) mx_sample_apply();  // what the parent has drawn is its own
+  if (had_threads) mx_os_walk_after_fork();
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// The dumps: a table of numbers becomes a stream or a file.
+//
+// A file is written under another name in the same folder and renamed when it is whole, so that
+// nobody ever finds half of one. Several threads may dump at a time, each its own.
+#include <errno.h>
+#include <string.h>
+
+#include "../alloc/sample.h"
+#include "../base/fmt.h"
+#include "../base/hooks.h"
+#include "../os/profile_os.h"
+#include "profile.h"
+
+#define PROF_PATH_MAX 4096
+
+static mx_atomic(uint32_t) dump_number;  // of this process
+
+// ---- streams -----------------------------------------------------------------------------------
+
+static bool write_table(const mx_prof_table_t* table, mx_prof_format_t format,
+                        mx_prof_out_t* out) {
+  bool done = true;
+  switch (format) {
+    case MX_PROF_HEAP_V2: mx_prof_write_heap_v2(out, table); break;
+    case MX_PROF_FOLDED: mx_prof_write_folded(out, table); break;
+    default: done = mx_prof_write_pprof(out, table); break;
+  }
+  mx_prof_out_close(out);
+  return done;
+}
+
+bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write_fn* write,
+                     void* arg) {
+  mx_prof_table_t table;
+  mx_prof_out_t out;
+  // What the receiver allocates is no part of the program's profile, and takes no part in locks.
+  const bool was_paused = mx_sample_pause(true);
+  bool done = mx_prof_take_table(kind, &table);
+  if (done) {
+    mx_prof_out_open(&out, write, arg, format == MX_PROF_PPROF_GZ);
+    done = write_table(&table, format, &out);
+    mx_prof_drop_table(&table);
+  }
+  mx_sample_pause(was_paused);
+  return done;
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+static bool ends_with(const char* text, const char* end) {
+  const size_t length = strlen(text), of_end = strlen(end);
+  return length >= of_end && strcmp(text + length - of_end, end) == 0;
+}
+
+mx_prof_format_t mx_prof_format_of(const char* path) {
+  if (ends_with(path, ".pb.gz")) return MX_PROF_PPROF_GZ;
+  if (ends_with(path, ".pb")) return MX_PROF_PPROF;
+  return ends_with(path, ".folded") ? MX_PROF_FOLDED : MX_PROF_HEAP_V2;
+}
+
+static void expand_path(mx_text_t* text, const char* path, uint32_t number) {
+  for (; *path != 0; path++) {
+    if (*path != '%') {
+      mx_text_char(text, *path);
+      continue;
+    }
+    switch (*++path) {
+      case 'p': mx_text_add(text, "%lu", mx_os_pid()); break;
+      case 'n': mx_text_add(text, "%u", number); break;
+      case '%': mx_text_char(text, '%'); break;
+      case 0: mx_text_char(text, '%'); return;
+      default:
+        mx_text_char(text, '%');
+        mx_text_char(text, *path);
+        break;
+    }
+  }
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+typedef struct prof_file_s {
+  int file;
+  int error;  // the first
+} prof_file_t;
+
+static void write_file(void* arg, const char* data, size_t size) {
+  prof_file_t* const f = (prof_file_t*)arg;
+  if (f->error == 0 && !mx_os_file_write(f->file, data, size)) f->error = errno;
+}
+
+// 0, or an error of the system.
+static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* path,
+                   const char* aside) {
+  prof_file_t f = {mx_os_file_make(aside), 0};
+  if (f.file < 0) return errno != 0 ? errno : ENOSYS;
+  if (!mx_prof_dump_to(kind, format, &write_file, &f) && f.error == 0) f.error = ENOMEM;
+  if (!mx_os_file_close(f.file) && f.error == 0) f.error = errno;
+  if (f.error == 0 && !mx_os_file_rename(aside, path)) f.error = errno;
+  if (f.error != 0) mx_os_file_remove(aside);
+  return f.error;
+}
+
+static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path,
+                       uint32_t number) {
+  char aside[PROF_PATH_MAX + 64];
+  mx_text_t text;
+  mx_text_init(&text, aside, sizeof(aside));
+  mx_text_add(&text, "%s.%lu-%u.part", path, mx_os_pid(), number);
+  const int saved = errno;
+  errno = 0;
+  const int error = dump_as(kind, format != NULL ? *format : mx_prof_format_of(path), path, aside);
+  errno = saved;
+  if (error != 0) mx_warning("unable to write the profile \"%s\" (error %d)\n", path, error);
+  else mx_verbose("wrote the profile \"%s\"\n", path);
+  return error == 0;
+}
+
+bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path) {
+  char full[PROF_PATH_MAX];
+  mx_text_t text;
+  const uint32_t number = mx_add_relaxed(&dump_number, (uint32_t)1);
+  mx_text_init(&text, full, sizeof(full));
+  expand_path(&text, path, number);
+  if (text.length == 0 || text.length + 1 >= sizeof(full)) {
+    mx_warning("the name of a profile is %s\n", text.length == 0 ? "empty" : "too long");
+    return false;
+  }
+  const bool was_paused = mx_sample_pause(true);
+  const bool done = dump_named(kind, format, full, number);
+  mx_sample_pause(was_paused);
+  return done;
+}

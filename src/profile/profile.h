@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The heap profiler's records, and what its files know of each other.
+//
+// A site is a call stack that allocated; it is never forgotten, since dumps read it without a lock.
+// A note is a sampled block that is live, and leads to its site. What is counted is estimated
+// already: each sample adds what it stands for. A site counts for one generation: a reset, and a
+// fork in its child, begin the next one, in which all that came before is nothing.
+#ifndef MX_PROFILE_PROFILE_H
+#define MX_PROFILE_PROFILE_H
+
+#include "../base/lock.h"
+#include "../os/os.h"
+
+// Objects are counted in such parts, bytes as they are.
+#define MX_PROF_PARTS 65536
+
+// The most frames of a stack that are kept.
+#define MX_PROF_DEPTH_MAX 128
+
+typedef struct mx_prof_sum_s {
+  uint64_t objects;  // in parts
+  uint64_t bytes;
+} mx_prof_sum_t;
+
+typedef struct mx_site_s {
+  struct mx_site_s* next;  // of all, the newest first; constant, as the stack is
+  struct mx_site_s* next_in_bucket;
+  uint32_t hash;
+  uint32_t depth;
+  uint32_t generation;  // under the profiler's lock, as all that follows
+  mx_prof_sum_t allocated, live;
+  mx_prof_sum_t allocated_at_mark, live_at_mark;
+  mx_prof_sum_t live_at_peak;
+  uint64_t freed, freed_elsewhere;  // objects in parts; by another thread than allocated them
+  double lived;                     // seconds of all that were freed
+  void* frames[1];                  // `depth` of them, the innermost first
+} mx_site_t;
+
+typedef struct mx_note_s {
+  mx_site_t* site;
+  void* block;
+  size_t size;
+  double probability;
+  uint64_t born;  // clock, ns
+  uintptr_t thread;
+  uint32_t generation;
+  bool is_live;
+} mx_note_t;
+
+// What a profile shows of a site.
+typedef enum mx_prof_kind_e {
+  MX_PROF_LIVE,       // allocated since the start, live now
+  MX_PROF_SINCE_MARK,  // allocated since the mark, and what is more live than then
+  MX_PROF_PEAK,       // allocated since the start, live when most was
+  MX_PROF_LIFETIMES,  // freed, how long they lived, freed by other threads
+  MX_PROF_PINNED,     // bytes of OS pages that cannot go back for the sake of live blocks
+} mx_prof_kind_t;
+
+typedef enum mx_prof_format_e {
+  MX_PROF_PPROF,
+  MX_PROF_PPROF_GZ,
+  MX_PROF_HEAP_V2,
+  MX_PROF_FOLDED,
+} mx_prof_format_t;
+
+typedef void mx_prof_write_fn(void* arg, const char* data, size_t size);
+
+typedef struct mx_prof_state_s {
+  bool is_on;
+  size_t rate;
+  uint64_t samples, dropped;         // since the start or reset
+  uint64_t allocated, live, peak;    // bytes, estimated
+  size_t sites, notes;
+  size_t memory, memory_limit;       // bytes of records
+} mx_prof_state_t;
+
+MX_BEGIN_DECLS
+// ---- records.c ---------------------------------------------------------------------------------
+// Prepares memory for the records; false when there is none.
+bool mx_prof_prepare(void);
+// One of a stack that was taken; the block's note, or NULL.
+mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t size,
+                        double probability);
+void mx_prof_note_resize(mx_note_t* note, size_t size);
+void mx_prof_note_end(mx_note_t* note);
+// What has happened so far is forgotten.
+void mx_prof_forget(void);
+void mx_prof_set_mark(void);
+void mx_prof_read_state(mx_prof_state_t* state);
+// The mean distance of samples from now on; the last one stays known when there are none.
+void mx_prof_set_rate(size_t rate, bool is_on);
+bool mx_prof_has_records(void);  // it was started once
+bool mx_prof_visit_locks(mx_lock_visit_fn* visit);
+void mx_prof_records_after_fork(void);
+
+// What a profile is made of: up to four numbers for each site that has any.
+#define MX_PROF_COLUMNS 4
+typedef struct mx_prof_row_s {
+  const mx_site_t* site;
+  int64_t values[MX_PROF_COLUMNS];
+} mx_prof_row_t;
+
+typedef struct mx_prof_table_s {
+  mx_prof_kind_t kind;
+  size_t rate;
+  mx_prof_row_t* rows;
+  size_t count;
+  size_t mapped;  // bytes of `rows`
+  mx_prof_state_t state;
+} mx_prof_table_t;
+
+// Copies the numbers of all sites at one moment; false when memory is out.
+bool mx_prof_take_table(mx_prof_kind_t kind, mx_prof_table_t* table);
+void mx_prof_drop_table(mx_prof_table_t* table);
+
+// ---- formats -----------------------------------------------------------------------------------
+// A stream that is written in pieces.
+#define MX_PROF_PIECE 4096
+typedef struct mx_prof_out_s {
+  mx_prof_write_fn* write;
+  void* arg;
+  bool zips;
+  uint32_t crc;
+  uint32_t total;
+  size_t length;
+  char buf[MX_PROF_PIECE];
+} mx_prof_out_t;
+
+void mx_prof_out_open(mx_prof_out_t* out, mx_prof_write_fn* write, void* arg, bool zips);
+void mx_prof_out_add(mx_prof_out_t* out, const void* data, size_t size);
+mx_printf(2, 3) void mx_prof_out_print(mx_prof_out_t* out, const char* fmt, ...);
+void mx_prof_out_close(mx_prof_out_t* out);
+
+bool mx_prof_write_pprof(mx_prof_out_t* out, const mx_prof_table_t* table);
+void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table);
+void mx_prof_write_folded(mx_prof_out_t* out, const mx_prof_table_t* table);
+
+// ---- dump.c ------------------------------------------------------------------------------------
+// False: memory is out.
+bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write_fn* write,
+                     void* arg);
+// To a file, whose name may have %p, %n and %%; the text NULL names no file. What fails is said.
+bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path);
+// The format that a file name's ending says.
+mx_prof_format_t mx_prof_format_of(const char* path);
+
+// ---- control.c ---------------------------------------------------------------------------------
+// Starts, or goes on with another mean distance in bytes; 0: what the option says. False: there is
+// no memory for it.
+bool mx_prof_start(size_t rate);
+void mx_prof_stop(void);
+bool mx_prof_is_on(void);
+// At start: what the environment says. At the end of the process.
+void mx_prof_init(void);
+void mx_prof_finish(void);
+// An option has changed.
+void mx_prof_apply(void);
+bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit);  // those of the records, too
+void mx_prof_after_fork(bool had_threads);
+MX_END_DECLS
+
+#endif
