@@ -146,6 +146,10 @@ class Consumer:
         documented |= {"share/man/man3/mimalloc.3", "share/man/man7/mimalloc.7"}
         documented |= {f"include/mimalloc-{v}/mimalloc{name}.h" for name in
                        ("", "-override", "-new-delete", "-stats")}
+        tool = f"share/mimalloc-{v}/inspect"
+        documented |= {"bin/mimalloc-inspect", f"{tool}/mimalloc-gdb.py"}
+        documented |= {f"{tool}/mimalloc_inspect/{path.name}"
+                       for path in (SOURCE / "inspect" / "mimalloc_inspect").glob("*.py")}
         found = {p.relative_to(self.prefix).as_posix() for p in self.prefix.rglob("*")
                  if not p.is_dir()}
         extra = {name for name in found - documented
