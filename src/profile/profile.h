@@ -78,6 +78,8 @@ MX_BEGIN_DECLS
 // ---- records.c ---------------------------------------------------------------------------------
 // Prepares memory for the records; false when there is none.
 bool mx_prof_prepare(void);
+// Where its records lie: how many bytes from *start on; 0: nowhere.
+size_t mx_prof_memory(const void** start);
 // One of a stack that was taken; the block's note, or NULL.
 mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t size,
                         double probability);

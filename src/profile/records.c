@@ -42,6 +42,14 @@ static void* take_memory(size_t size) {
   return p;
 }
 
+size_t mx_prof_memory(const void** start) {
+  mx_lock_acquire(&prof_lock);
+  const size_t size = (region == NULL ? 0 : region_committed);
+  *start = region;
+  mx_lock_release(&prof_lock);
+  return size;
+}
+
 bool mx_prof_prepare(void) {
   mx_lock_acquire(&prof_lock);
   if (region == NULL) {

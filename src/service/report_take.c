@@ -16,6 +16,7 @@
 #include "../page/holes.h"
 #include "../page/padding.h"
 #include "../page/remote.h"
+#include "../profile/profile.h"
 #include "report.h"
 
 // Threads whose state is remembered while pages are walked.
@@ -277,6 +278,9 @@ static void report_own(taking_t* t) {
   for (const mx_meta_chunk_t* c = mx_load_acquire(&mx_meta_chunks); c != NULL; c = c->next) {
     add_all(t, MX_ROW_records, c, c->size);
   }
+  const void* samples;
+  const size_t profiler = mx_prof_memory(&samples);
+  if (profiler > 0) add_all(t, MX_ROW_profiler, samples, profiler);
   if (mx_pagemap_near_size != 0) {
     add_all(t, MX_ROW_page_map, mx_pagemap_table, mx_pagemap_near_size);
   }

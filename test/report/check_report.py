@@ -36,6 +36,7 @@ EXPECTED = {
                 "guarded_freed": (4 * KIB, 2 * MIB)},
     "limited": {"live": (3000 * 7 * KIB * .98, 3000 * 8 * KIB * 1.1)},
     "heaps": {"live": (6000 * 1000, 6000 * 1100)},
+    "profiled": {"profiler": (32 * KIB, MIB)},
     "handed_over": {"live": (2000 * 8 * KIB, 2000 * 9 * KIB), "files": (-MIB, MIB),
                     "anonymous": (-MIB, MIB)},
     "mapping": {"anonymous": (40 * MIB, 40 * MIB + 64 * KIB)},

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../include/mimalloc-prof.h"
 #include "../../include/mimalloc.h"
 
 #define KIB ((size_t)1024)
@@ -182,6 +183,13 @@ static int limited(void) {
     for (size_t i = 0; i < 4000; i += 5) mi_free(blocks[i]);
   }
   fill(3000, 7 * KIB);
+  return 0;
+}
+
+static int profiled(void) {
+  if (!mi_prof_start(4 * KIB)) return 77;
+  fill(20000, 500);
+  mi_prof_stop();
   return 0;
 }
 
@@ -410,7 +418,7 @@ static const struct {
     {"kept", kept}, {"partly_touched", partly_touched}, {"only_read", only_read},
     {"huge_freed", huge_freed}, {"aligned", aligned}, {"growing", growing}, {"holes", holes},
     {"large_pages", large_pages}, {"huge_os_pages", huge_os_pages}, {"guarded", guarded},
-    {"limited", limited}, {"heaps", heaps}, {"heaps_gone", heaps_gone},
+    {"limited", limited}, {"profiled", profiled}, {"heaps", heaps}, {"heaps_gone", heaps_gone},
     {"handed_over", handed_over}, {"mapping", mapping}, {"shared", shared}, {"file", file},
     {"brk", brk_memory}, {"sleeping", sleeping}, {"running", running}, {"ended", ended},
     {"stacks", stacks}, {"subproc", subproc}, {"in_child", in_child},
