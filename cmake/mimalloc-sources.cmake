@@ -30,6 +30,7 @@ set(mi_source_names
   mem/random.c
   mem/vmem.c
   arena/arena.c
+  arena/free_runs.c
   arena/commit.c
   arena/huge_pages.c
   arena/move.c

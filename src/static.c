@@ -42,6 +42,7 @@
 #include "mem/vmem.c"
 
 #include "arena/arena.c"
+#include "arena/free_runs.c"
 #include "arena/commit.c"
 #include "arena/huge_pages.c"
 #include "arena/move.c"

@@ -141,6 +141,10 @@ void mx_arenas_destroy(mx_arenas_t* arenas);
 
 // Allocates a run of slices, committed; reserves an arena when it must. False: out of memory.
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);
+// Claims a run of free slices; false when one of them is not, with nothing changed.
+bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count);
+// A run that was claimed is anybody's again. All that becomes free goes this way.
+void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count);
 // Gives slices back: [index, index + count) of an arena, to be purged when the delay has passed.
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
 // Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
@@ -159,6 +163,8 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
                             bool* is_zero);
 // Tells the OS what the options say of fresh memory of an arena.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
+// Of the caller's slice, which may be committed or not whatever is noted, makes what is noted true.
+void mx_arena_settle(mx_arena_t* arena, size_t index);
 // Unmaps an arena's memory, if it is ours.
 void mx_arena_unmap(mx_arena_t* arena);
 
@@ -207,19 +213,6 @@ MX_END_DECLS
 mx_inline void mx_arenas_wake_background(void) {
   mx_wake_background_fn* const fn = mx_load_relaxed(&mx_arenas_background);
   if (fn != NULL) fn();
-}
-
-// A run that was claimed is anybody's again. All that becomes free goes this way. What is free is
-// set before `lacks` is read; a search that found nothing sets `lacks` before it looks once more.
-// So one of them sees the other's.
-mx_inline void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count) {
-  mx_check(count > 0 && index + count <= arena->slices);
-  mx_check(mx_bits_count(arena->free, index, count) == 0);
-  mx_bits_set(arena->free, index, count);
-  mx_fence_seq_cst();
-  if (mx_load_relaxed(&arena->lacks) != SIZE_MAX) mx_store_relaxed(&arena->lacks, SIZE_MAX);
-  size_t low = mx_load_relaxed(&arena->low_hint);
-  while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
 }
 
 // Slices of an arena began to wait for being purged, or (negative) ceased to.

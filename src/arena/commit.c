@@ -59,7 +59,11 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
       mx_min(mx_align_up(index + most, MORE_LEAST), mx_load_relaxed(&arena->usable));
   size_t count = 0;
   while (index + count < end && is_fresh(arena, index + count)) count++;
-  return count > 0 && mx_bits_try_claim(arena->free, index, count) ? count : 0;
+  if (count == 0 || !mx_arena_claim(arena, index, count)) return 0;
+  // They may have been in use meanwhile.
+  if (mx_bits_count(arena->committed, index, count) == 0) return count;
+  mx_arena_put_back(arena, index, count);
+  return 0;
 }
 
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.
@@ -99,6 +103,22 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
     if (result != MX_COMMIT_DONE) return result;
   }
   return MX_COMMIT_DONE;
+}
+
+void mx_arena_settle(mx_arena_t* arena, size_t index) {
+  uint8_t* const start = mx_arena_slice(arena, index);
+  if (arena->is_reserved) {
+    if (!mx_os_overcommits()) mx_bits_clear(arena->committed, index, 1);
+    return;
+  }
+  // What is not noted was not counted, either.
+  const bool is_noted = mx_bits_test(arena->committed, index);
+  if (is_noted ? mx_vmem_unmap(start, MX_SLICE_SIZE, 0) : mx_os_unmap(start, MX_SLICE_SIZE)) {
+    mx_bits_clear(arena->committed, index, 1);
+    mx_arena_untouch(arena, start, MX_SLICE_SIZE);
+  } else {
+    mx_bits_set(arena->committed, index, 1);
+  }
 }
 
 static void unmap_committed(const mx_arena_t* arena) {

@@ -61,7 +61,7 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
                            size_t index) {
   mx_check(chunk + MOVE_SLICES <= from->slices && index + MOVE_SLICES <= to->slices);
   mx_check(mx_bits_count(to->free, index, MOVE_SLICES) == 0);
-  if (!mx_bits_try_claim(from->free, chunk, MOVE_SLICES)) return MOVE_REFUSED;
+  if (!mx_arena_claim(from, chunk, MOVE_SLICES)) return MOVE_REFUSED;
   const size_t waited = mx_bits_clear(from->purgeable, chunk, MOVE_SLICES);
   uint8_t* const start = mx_arena_slice(from, chunk);
   const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, MOVE_SLICES, false));

@@ -91,7 +91,7 @@ typedef struct order_s {
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  if (!mx_bits_try_claim(arena->free, index, count)) return;  // in use again
+  if (!mx_arena_claim(arena, index, count)) return;  // in use again
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
   mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   void* start = arena->start + index * MX_SLICE_SIZE;
@@ -168,7 +168,7 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
 
 // What is unmapped is not committed before, for a fork in between.
 static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  if (!mx_bits_try_claim(arena->free, index, count)) return false;
+  if (!mx_arena_claim(arena, index, count)) return false;
   uint8_t* const start = mx_arena_slice(arena, index);
   if (MX_GUARD_PAGES) mx_arena_guard(arena, index, count, false);
   mx_bits_clear(arena->committed, index, count);

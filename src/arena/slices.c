@@ -136,7 +136,7 @@ static claim_t claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slic
   size_t i = mx_align_up(offset + arena->slices / 8 * 7, GROWING_PLACE) - offset;
   for (; i + room <= mx_load_relaxed(&arena->usable); i += GROWING_PLACE) {
     if (mx_bits_count(arena->free, i, room) != room) continue;
-    if (!mx_bits_try_claim(arena->free, i, r->count)) continue;
+    if (!mx_arena_claim(arena, i, r->count)) continue;
     const mx_commit_t result = hand_out(arenas, arena, i, r->count, out);
     if (result != MX_COMMIT_TAKEN) return result == MX_COMMIT_DONE ? CLAIM_DONE : CLAIM_REFUSED;
   }
@@ -154,7 +154,7 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
       if (r->room == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
       continue;
     }
-    if (!mx_bits_try_claim(arena->free, i, r->count)) {
+    if (!mx_arena_claim(arena, i, r->count)) {
       mx_counter_add(&mx_process_counters.arena_rollback_count, 1);
       from = i;
       continue;
@@ -175,7 +175,7 @@ static claim_t claim_committed(mx_arenas_t* arenas, mx_arena_t* arena,
     i = mx_bits_find_run(arena->free, arena->committed, mx_load_relaxed(&arena->usable), r->count,
                          i, r->align, offset);
     if (i == SIZE_MAX) return CLAIM_NONE;
-    if (mx_bits_try_claim(arena->free, i, r->count) &&
+    if (mx_arena_claim(arena, i, r->count) &&
         hand_out(arenas, arena, i, r->count, out) == MX_COMMIT_DONE) {
       return CLAIM_DONE;
     }
@@ -210,7 +210,7 @@ static claim_t claim_joined(mx_arenas_t* arenas, mx_arena_t* arena,
   for (unsigned tries = 0; tries < JOIN_TRIES; tries++, i += r->count) {
     i = find_joined(arena, r, i);
     if (i == SIZE_MAX) return CLAIM_NONE;
-    if (!mx_bits_try_claim(arena->free, i, r->count)) continue;
+    if (!mx_arena_claim(arena, i, r->count)) continue;
     if (hand_out(arenas, arena, i, r->count, out) == MX_COMMIT_DONE) return CLAIM_DONE;
   }
   return CLAIM_NONE;
@@ -390,6 +390,6 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   mx_check(count > 0 && index > 0 && !mx_bits_test(arena->free, index - 1));
   if (index + count > mx_load_relaxed(&arena->usable)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
-  if (!mx_bits_try_claim(arena->free, index, count)) return false;
+  if (!mx_arena_claim(arena, index, count)) return false;
   return prepare(arenas, arena, index, count, is_zero) == MX_COMMIT_DONE;
 }

@@ -144,13 +144,12 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     uint8_t* const slice = arena->start + i * MX_SLICE_SIZE;
     mx_page_t* const page = mx_pagemap_get(slice);
     if (page != mx_arena_record(arena, i)) {
-      // It may have been decommitted, and not have been noted yet.
-      if (!mx_os_overcommits()) mx_bits_clear(arena->committed, i, 1);
       mx_pagemap_set(slice, 1, NULL);
       if (MX_GUARD_PAGES) {
         mx_os_guard(slice, MX_SLICE_SIZE, false);  // a huge block's
         mx_arena_guard(arena, i, 1, false);
       }
+      mx_arena_settle(arena, i);
       mx_slices_free(arenas, arena, i, 1);
       i++;
       continue;

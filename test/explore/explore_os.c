@@ -31,11 +31,27 @@ void mx_os_init(void) {
   }
 }
 
-// For what setup needs; explored threads get more only where the scenario says so.
+// Slices of the world's memory that are mapped, where a scenario has them mapped in pieces.
+mx_atomic(uint64_t) world_mapped;
+
+static uint64_t pieces_of(const void* p, size_t size) {
+  const size_t at = (size_t)((const uint8_t*)p - world_memory);
+  if (p == NULL || at >= WORLD_MEMORY || at + size > 64 * MX_SLICE_SIZE) return 0;
+  return (~(uint64_t)0 >> (64 - size / MX_SLICE_SIZE)) << (at / MX_SLICE_SIZE);
+}
+
+// For what setup needs; explored threads get more only where the scenario says so. Pieces of the
+// world's memory are to be had where nothing is mapped.
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  (void)hint;
   (void)commit;
   size = mx_align_up(size, MX_SLICE_SIZE);
+  const uint64_t pieces = pieces_of(hint, size);
+  if (pieces != 0) {
+    const uint64_t old = mx_or_acq_rel(&world_mapped, pieces);
+    if ((old & pieces) == 0) return hint;
+    mx_and_acq_rel(&world_mapped, ~(pieces & ~old));
+    return pool;
+  }
   if (size > MX_MIB || (ex_self() != 0 && !world_may_map)) return NULL;
   const size_t at = mx_add_relaxed(&pool_used, size);
   if (at + size > POOL_SIZE) ex_fail("the pool of the explored OS is too small");
@@ -46,7 +62,6 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   (void)hint, (void)size, (void)page_size, (void)numa_node;
   return NULL;
 }
-bool mx_os_unmap(void* p, size_t size) { return p != NULL && size > 0; }
 void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
@@ -59,6 +74,15 @@ bool mx_os_purge(void* p, size_t size) {
     words[1] = 0;
   }
   return true;
+}
+
+bool mx_os_unmap(void* p, size_t size) {
+  const uint64_t pieces = pieces_of(p, size);
+  if (pieces != 0) {
+    mx_os_purge(p, size);
+    mx_and_acq_rel(&world_mapped, ~pieces);
+  }
+  return p != NULL && size > 0;
 }
 
 bool mx_os_reset(void* p, size_t size) { return mx_os_purge(p, size); }

@@ -236,6 +236,57 @@ static void slices_check(void) {
   audit();
 }
 
+// What is left is a run across a word's end, of which others want a part.
+static void lack_setup(void) {
+  world_start(66);
+  ex_check(take(62, &taken));
+  mx_store_relaxed(&taken.arena->low_hint, (size_t)64);
+}
+static void lack_4(void) {
+  mx_slices_t s;
+  take(4, &s);
+}
+static void lack_1_2(void) {
+  mx_slices_t s;
+  take(1, &s);
+  take(2, &s);
+}
+static void lack_check(void) {
+  mx_slices_t s;
+  const mx_bits_t* free = taken.arena->free;
+  const bool is_left = (mx_bits_find_run(free, NULL, 66, 2, 0, 1, 0) != SIZE_MAX);
+  ex_check(!is_left || (take(2, &s) && s.arena == taken.arena));
+}
+
+// ---- pieces --------------------------------------------------------------------------------------
+
+// An arena of which little is mapped, but for which nothing else lies in its way.
+#define PIECES 24
+static mx_arena_t* pieces;
+static void pieces_setup(void) {
+  world_start(1);
+  ex_check(take(1, &taken));
+  mx_arena_config_t config = mx_arena_config(world_memory + 2 * MX_SLICE_SIZE,
+                                             PIECES * MX_SLICE_SIZE);
+  config.piece = MX_SLICE_SIZE;
+  mx_store_relaxed(&world_mapped, (uint64_t)1 << 2);
+  pieces = mx_arena_add(&mx_subproc_main.arenas, &config);
+  ex_check(pieces != NULL && take(1, &taken) && taken.arena == pieces);
+}
+static void pieces_1(void) { use_slices(1); }
+static void pieces_unmap(void) { mx_arenas_unmap_free(&mx_subproc_main.arenas); }
+static void pieces_check(void) {
+  ex_check(mx_load_relaxed(&pieces->usable) == PIECES);
+  const uint64_t mapped = mx_load_relaxed(&world_mapped) >> 2;
+  for (size_t i = 0; i < PIECES; i++) {
+    ex_check(mx_bits_test(pieces->committed, i) == ((mapped >> i & 1) != 0));
+  }
+  ex_check(mx_bits_count(pieces->free, 0, PIECES) == PIECES - 1);
+  ex_check(mx_load_relaxed(&pieces->free_slices) == PIECES - 1);
+  ex_check(mx_bits_count(pieces->purgeable, 0, PIECES) ==
+           (size_t)mx_load_relaxed(&pieces->purgeable_count));
+}
+
 // ---- purging -------------------------------------------------------------------------------------
 
 static void purge_setup(void) {
@@ -318,6 +369,9 @@ const ex_scenario_t ex_scenarios[] = {
     {"lock", lock_setup, {lock_thread, lock_thread, lock_thread}, lock_check, 3, 2},
     {"bits", bits_setup, {bits_across, bits_low, bits_high}, bits_check, 3, 2},
     {"slices", slices_setup, {slices_2, slices_4, NULL}, slices_check, 2, 1},
+    {"slices-lack", lack_setup, {lack_4, lack_1_2, NULL}, lack_check, 2, 1},
+    {"pieces", pieces_setup, {pieces_1, pieces_1, NULL}, pieces_check, 2, 1},
+    {"pieces-unmap", pieces_setup, {pieces_1, pieces_unmap, pieces_1}, pieces_check, 2, 1},
     {"slices-extend", slices_setup, {slices_extend, slices_2, NULL}, slices_check, 2, 1},
     {"purge", purge_setup, {purge_free, purge_force, NULL}, purge_check, 3, 3},
     {"purge-schedule", purge_schedule_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},

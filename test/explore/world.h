@@ -20,6 +20,7 @@ extern uint64_t world_clock;
 #define WORLD_MEMORY (8 * MX_MIB)
 extern uint8_t* world_memory;
 extern bool world_may_map;  // explored threads may get memory from the OS
+extern mx_atomic(uint64_t) world_mapped;  // see explore_os.c
 
 // Starts the library with one arena of `slices` slices, which is all the memory there is.
 void world_start(size_t slices);

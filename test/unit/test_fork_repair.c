@@ -15,6 +15,7 @@
 #include "../../src/base/hooks.h"
 #include "../../src/heap/heap.h"
 #include "../../src/mem/random.h"
+#include "../../src/mem/vmem.h"
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
@@ -180,6 +181,42 @@ static void purger_vanishes(void) {
   pthread_join(thread, NULL);
 }
 
+// A vanished thread mapped a slice that it had not noted yet, or unmapped one that is noted still:
+// in the child both may be mapped, and nothing lies there.
+static void mapper_vanishes(void) {
+  mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  mx_arena_t* const arena = mx_arena_at(arenas, 0);
+  if (arena->is_reserved) return;
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, waits_to_leave, NULL) == 0);
+  const size_t noted = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, 0, 1, 0);
+  size_t mapped = arena->slices - 1;
+  while (mx_bits_test(arena->committed, mapped)) mapped--;
+  EXPECT(noted != SIZE_MAX && mx_bits_try_claim(arena->free, noted, 1));
+  EXPECT(mx_bits_try_claim(arena->free, mapped, 1));
+  EXPECT(mx_vmem_unmap(mx_arena_slice(arena, noted), MX_SLICE_SIZE, 0));
+  EXPECT(mx_vmem_map_at(mx_arena_slice(arena, mapped), MX_SLICE_SIZE) == MX_MAP_DONE);
+  mx_store_relaxed(&arenas->purging, 1);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const size_t both[] = {noted, mapped};
+    for (int i = 0; i < 2; i++) {
+      EXPECT(mx_bits_test(arena->free, both[i]) && !mx_bits_test(arena->committed, both[i]));
+      EXPECT(mx_vmem_map_at(mx_arena_slice(arena, both[i]), MX_SLICE_SIZE) == MX_MAP_DONE);
+    }
+    _exit(failures != 0);
+  }
+  mx_store_relaxed(&arenas->purging, 0);
+  mx_bits_clear(arena->committed, noted, 1);
+  mx_bits_set(arena->committed, mapped, 1);
+  mx_bits_set(arena->free, noted, 1);
+  mx_bits_set(arena->free, mapped, 1);
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 // Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in the
 // middle of the records of guarded blocks: the child can do all of that.
 static volatile bool over;
@@ -249,6 +286,7 @@ int main(void) {
   sem_init(&leave, 0, 0);
   numbers_differ();
   purger_vanishes();
+  mapper_vanishes();
   mi_free(mi_malloc(SIZE));  // this thread has a theap, too
   EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
   sem_wait(&ready);
