@@ -105,22 +105,6 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
   return MX_COMMIT_DONE;
 }
 
-void mx_arena_settle(mx_arena_t* arena, size_t index) {
-  uint8_t* const start = mx_arena_slice(arena, index);
-  if (arena->is_reserved) {
-    if (!mx_os_overcommits()) mx_bits_clear(arena->committed, index, 1);
-    return;
-  }
-  // What is not noted was not counted, either.
-  const bool is_noted = mx_bits_test(arena->committed, index);
-  if (is_noted ? mx_vmem_unmap(start, MX_SLICE_SIZE, 0) : mx_os_unmap(start, MX_SLICE_SIZE)) {
-    mx_bits_clear(arena->committed, index, 1);
-    mx_arena_untouch(arena, start, MX_SLICE_SIZE);
-  } else {
-    mx_bits_set(arena->committed, index, 1);
-  }
-}
-
 static void unmap_committed(const mx_arena_t* arena) {
   for (size_t i = 0, count; i < arena->slices; i += count) {
     i = mx_bits_find_run(arena->committed, NULL, arena->slices, 1, i, 1, 0);

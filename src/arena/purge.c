@@ -166,6 +166,22 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
   mx_call_leave();
 }
 
+void mx_arena_settle(mx_arena_t* arena, size_t index) {
+  uint8_t* const start = mx_arena_slice(arena, index);
+  if (arena->is_reserved) {
+    if (!mx_os_overcommits()) mx_bits_clear(arena->committed, index, 1);
+    return;
+  }
+  // What is not noted was not counted, either.
+  const bool is_noted = mx_bits_test(arena->committed, index);
+  if (is_noted ? mx_vmem_unmap(start, MX_SLICE_SIZE, 0) : mx_os_unmap(start, MX_SLICE_SIZE)) {
+    mx_bits_clear(arena->committed, index, 1);
+    mx_arena_untouch(arena, start, MX_SLICE_SIZE);
+  } else {
+    mx_bits_set(arena->committed, index, 1);
+  }
+}
+
 // What is unmapped is not committed before, for a fork in between.
 static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   if (!mx_arena_claim(arena, index, count)) return false;
