@@ -347,9 +347,9 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
     }
     // Another thread may have brought an arena while this one searched.
     if (mx_load_acquire(&arenas->count) != seen) continue;
-    if (!reserve_for(arenas, r)) return claim_patiently(arenas, r, out);
+    if (!reserve_for(arenas, r)) break;
   }
-  return false;
+  return claim_patiently(arenas, r, out);
 }
 
 // Which slices of a run that is given back hold something: a page may not have been carved to its

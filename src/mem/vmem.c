@@ -81,12 +81,13 @@ static size_t find_near(size_t units, size_t from, size_t align) {
   return mx_bits_find_run(near_zone.free, NULL, bits, units, 0, step, offset);
 }
 
-// Beyond the first units, for which the page map has to grow.
-static bool open_more(void) {
+// Beyond the first units, for which the page map has to grow. False: there are no more than were
+// seen, also in a forked child whose parent's other thread was about to open them.
+static bool open_more(size_t seen) {
   static mx_atomic(int) is_opened;
   if (mx_load_relaxed(&near_zone.units) >= near_zone.units_most) return false;
   if (mx_exchange_acq_rel(&is_opened, 1) == 0) open_near_units(near_zone.units_most);
-  return true;
+  return mx_load_acquire(&near_zone.units) > seen;
 }
 
 static void* place_near(size_t size, size_t align) {
@@ -96,7 +97,7 @@ static void* place_near(size_t size, size_t align) {
     const size_t all = mx_load_relaxed(&near_zone.units);
     const size_t i = find_near(units, MX_RANDOM_ADDRESS ? mx_random64() % all : 0, align);
     if (i == SIZE_MAX) {
-      if (!open_more()) return NULL;
+      if (!open_more(all)) return NULL;
     } else if (mx_bits_try_claim(near_zone.free, i, units)) {
       const size_t shift = (MX_RANDOM_ADDRESS ? mx_random64() % NEAR_UNIT : near_zone.shift);
       return (void*)(near_zone.first + i * NEAR_UNIT + mx_align_down(shift, align));
