@@ -50,7 +50,7 @@ bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write
 
 static bool ends_with(const char* text, const char* end) {
   const size_t length = strlen(text), of_end = strlen(end);
-  return length >= of_end && strcmp(text + length - of_end, end) == 0;
+  return length >= of_end && memcmp(text + length - of_end, end, of_end) == 0;
 }
 
 mx_prof_format_t mx_prof_format_of(const char* path) {

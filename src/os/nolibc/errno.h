@@ -13,6 +13,7 @@ extern mx_thread_local int mx_nolibc_errno;
 #define EFAULT 14
 #define EINVAL 22
 #define ERANGE 34
+#define ENOSYS 38
 #define EOVERFLOW 75
 
 #endif
