@@ -21,8 +21,8 @@ enum { STR_EMPTY, STR_ALLOC_OBJECTS, STR_COUNT, STR_ALLOC_SPACE, STR_BYTES, STR_
 static const char* const known_strings[STR_KNOWN] = {
     "", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "space",
     "freed_objects", "lifetime", "nanoseconds", "freed_elsewhere", "pinned_space",
-    "mi_.*|mx_.*|malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|"
-    "operator new.*"};
+    ("mi_.*|mx_.*|malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|"
+     "operator new.*")};
 
 typedef struct column_s {
   int type, unit;
