@@ -145,7 +145,7 @@ class Consumer:
                        ("mimalloc", "mimalloc-config", "mimalloc-config-version")}
         documented |= {"share/man/man3/mimalloc.3", "share/man/man7/mimalloc.7"}
         documented |= {f"include/mimalloc-{v}/mimalloc{name}.h" for name in
-                       ("", "-override", "-new-delete", "-stats")}
+                       ("", "-override", "-new-delete", "-prof", "-stats")}
         tool = f"share/mimalloc-{v}/inspect"
         documented |= {"bin/mimalloc-inspect", f"{tool}/mimalloc-gdb.py"}
         documented |= {f"{tool}/mimalloc_inspect/{path.name}"
