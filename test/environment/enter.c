@@ -49,6 +49,8 @@ static const struct {
     {"getcpu", SYS_getcpu, 0},
     {"prctl", SYS_prctl, 0},
     {"getrusage", SYS_getrusage, 0},
+    {"ioctl", SYS_ioctl, 0},
+    {"lseek", SYS_lseek, 0},
     {"clock_gettime", SYS_clock_gettime, 0},
     {"rt_sigaction", SYS_rt_sigaction, 0},
     {"rt_sigprocmask", SYS_rt_sigprocmask, 0},

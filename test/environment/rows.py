@@ -196,7 +196,8 @@ CALLS = {
   "read": {"cgroup_limit": 1}, "close": {"cgroup_limit": 1}, "write": {"verbose": 1},
   "getcpu": {"arena_is_numa_local": 1, "use_numa_nodes": 2}, "futex": BACKGROUND,
   "mbind": {"arena_is_numa_local": 1, "use_numa_nodes": 2}, "prctl": BACKGROUND,
-  "getrusage": {"show_stats": 1}, "rt_sigaction": SAMPLED, "rt_sigprocmask": BACKGROUND,
+  "getrusage": {"show_stats": 1}, "ioctl": {"show_report": 1}, "lseek": {"show_report": 1},
+  "rt_sigaction": SAMPLED, "rt_sigprocmask": BACKGROUND,
 }
 if platform.machine() not in ("x86_64", "i686"):
   CALLS["membarrier"] = {"background_purge": 1, "purge_delay": 1}
