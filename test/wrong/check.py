@@ -13,6 +13,7 @@ expectation is met, 1 when not.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -30,6 +31,10 @@ def run(tool, program, argument):
     if tool == "asan":
         # Blocks that the tool does not own are no leaks that it could know of.
         env["ASAN_OPTIONS"] = "detect_leaks=0:allow_user_poisoning=1"
+        # clang looks for one of its own version only, which comes in a package of its own.
+        symbolizer = shutil.which("llvm-symbolizer")
+        if symbolizer is not None:
+            env.setdefault("ASAN_SYMBOLIZER_PATH", symbolizer)
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=TIMEOUT, text=True, errors="replace")
     return done.returncode, done.stdout
@@ -61,8 +66,9 @@ def check_clean(tool, program):
 def check_error(tool, program, name, pattern):
     _, text = run(tool, program, name)
     function = name.replace("-", "_")
+    has_names = "external symbolizer" not in text  # which the tool says when it has none
     good = (re.search(pattern, text) and re.search(ANY_REPORT[tool], text)
-            and re.search(rf"\b{function}\b", text))
+            and (not has_names or re.search(rf"\b{function}\b", text)))
     print(f"{'ok  ' if good else 'FAIL'} {name}: {pattern}")
     if not good:
         show(text)
