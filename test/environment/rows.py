@@ -219,6 +219,10 @@ NUMBERS = {"DONTNEED": 4, "FREE": 8, "HUGEPAGE": 14, "NOHUGEPAGE": 15, "GUARD_IN
 BARE_ADVICE = {"NORMAL": 0, "WIPEONFORK": 18}
 NOT_ADVISED = {"POPULATE_WRITE": "nobody asks for it",
                "GUARD_REMOVE": "asked for only where GUARD_INSTALL was granted"}
+LARGE_PAGES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+if not LARGE_PAGES.exists() or not LARGE_PAGES.read_text(encoding="ascii").startswith("[always]"):
+  del ADVICE["NOHUGEPAGE"]
+  NOT_ADVISED["NOHUGEPAGE"] = "made only where the system gives large pages unasked"
 
 
 def named_in_os(pattern):
