@@ -32,6 +32,15 @@ WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 900)
 THREAD = "USE t; SELECT COUNT(*), SUM(i) FROM a WHERE k > {k} ORDER BY MD5(s);" * 20
 
 
+def in_threads(count, run):
+  """Calls run(k) for each k below count, each in a thread of its own."""
+  threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
+  for t in threads:
+    t.start()
+  for t in threads:
+    t.join()
+
+
 def mariadb(side):
   """A fresh data folder, queries of many kinds, eight clients at once, an orderly end."""
   server, install, client = side.need("mariadbd", "mariadb-install-db", "mariadb")
@@ -51,11 +60,7 @@ def mariadb(side):
   def query(k):
     parts[k] = side.tool(ask, feed=THREAD.format(k=k * 1000))
 
-  threads = [threading.Thread(target=query, args=(k,)) for k in range(8)]
-  for t in threads:
-    t.start()
-  for t in threads:
-    t.join()
+  in_threads(8, query)
   side.stop(process, signal.SIGTERM)
   return out, parts
 
@@ -84,11 +89,7 @@ def memcached(side):
         sums[k] = zlib.crc32(stream.read(size + 2), sums[k])
         same("end", stream.readline(), b"END\r\n")
 
-  threads = [threading.Thread(target=client, args=(k,)) for k in range(6)]
-  for t in threads:
-    t.start()
-  for t in threads:
-    t.join()
+  in_threads(6, client)
   side.stop(process, signal.SIGTERM)
   expect(all(sums), "a client stopped early")
   return sums
