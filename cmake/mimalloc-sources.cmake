@@ -74,6 +74,7 @@ set(mi_source_names
   profile/pprof.c
   profile/records.c
   profile/texts.c
+  profile/trace.c
   service/arena_map.c
   service/cgroup.c
   service/layout.c

@@ -90,6 +90,7 @@
 #include "profile/pprof.c"
 #include "profile/records.c"
 #include "profile/texts.c"
+#include "profile/trace.c"
 
 #include "service/arena_map.c"
 #include "service/cgroup.c"

@@ -33,7 +33,7 @@
 
 #define RATE_MAX ((size_t)1 << 30)
 
-mx_sampling_t mx_sampling;
+mx_has_semaphore mx_sampling_t mx_sampling;
 
 typedef struct own_rate_s {
   bool is_set;
@@ -121,10 +121,20 @@ static bool may_batch(mx_theap_t* theap) {
   return theap->batches != NULL;
 }
 
+size_t mx_sample_default_rate(void) {
+  const long rate = mx_option(prof_rate);
+  return rate > 0 ? (size_t)rate : (size_t)MI_DEFAULT_PROF_RATE;
+}
+
+static size_t mean_now(void) {
+  const size_t rate = mx_load_relaxed(&mx_sampling.rate);
+  return rate == 0 && mx_sample_is_traced() ? mx_sample_default_rate() : rate;
+}
+
 static void follow_sampling(mx_theap_t* theap) {
   theap->sampling_seen = mx_load_acquire(&mx_sampling.state);
   const size_t rate = (can_be_guarded(theap) ? rate_now() : 0);
-  const size_t mean = mx_load_relaxed(&mx_sampling.rate);
+  const size_t mean = mean_now();
   const bool samples = (rate > 0 || mean > 0);
   const bool batches = (samples && rate == 0 && may_batch(theap));
   if (theap->is_sampled != samples || theap->is_batched != batches) {
@@ -136,7 +146,7 @@ static void follow_sampling(mx_theap_t* theap) {
 }
 
 void mx_sample_apply(void) {
-  mx_add_acq_rel(&mx_sampling.state, (uint32_t)1);
+  mx_add_acq_rel(&mx_sampling.state, MX_SAMPLING_CHANGE);
   mx_theap_t* const first = mx_tls_theap->first;
   if (first != NULL) follow_sampling(first);
 }
@@ -180,6 +190,8 @@ static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
 
 static void begin_note(void* block, size_t size, double probability, const void* frame) {
   mx_page_t* const page = mx_pagemap_get(block);
+  // A tracer may listen before there is a profiler.
+  if (mx_hooks.begin_note == NULL) return;
   void* const note = mx_hooks.begin_note(block, size, probability, frame);
   if (note == NULL) return;
   page->note = note;

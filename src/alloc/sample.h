@@ -6,11 +6,16 @@
 
 #include "../base/options.h"
 #include "../heap/heap.h"
+#include "../os/probes.h"
+
+// The low half of `state` is the semaphore of the probes: a tracer that comes or goes changes the
+// state, and nobody has to look for it.
+#define MX_SAMPLING_CHANGE ((uint32_t)1 << 16)
 
 typedef struct mx_sampling_s {
   mx_atomic(uint32_t) state;  // another number whenever something of this has changed
   mx_atomic(int) has_own;     // a theap has a rate of its own for guarded blocks, above 0
-  mx_atomic(size_t) rate;     // the profiler's, mean bytes between samples; 0: none
+  mx_atomic(size_t) rate;     // the profiler's, mean bytes between samples; 0: it is off
 } mx_sampling_t;
 
 // Of an allocation that may be sampled.
@@ -41,6 +46,8 @@ void* mx_batch_alloc(mx_theap_t* theap, size_t size, bool zero);
 // The state has changed. The calling thread's theap follows now, if it is of the main heap; others
 // do at their next slow allocation.
 void mx_sample_apply(void);
+// The rate that the options want where nobody names one.
+size_t mx_sample_default_rate(void);
 // Starts notes of blocks, one in so many bytes, or stops (0). Those that are taken stay.
 void mx_sample_set_profile(size_t rate);
 // Sets, for a theap of the calling thread, what the options say of guarded blocks for all others.
@@ -57,9 +64,14 @@ void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size);
 bool mx_sample_pause(bool pause);
 MX_END_DECLS
 
+// Whether a tracer listens to the probes of samples.
+mx_inline bool mx_sample_is_traced(void) {
+  return mx_load_relaxed(&mx_sampling.state) % MX_SAMPLING_CHANGE != 0;
+}
+
 mx_inline bool mx_sample_is_on(void) {
   return mx_option(guarded_sample_rate) > 0 || mx_load_relaxed(&mx_sampling.has_own) != 0 ||
-         mx_load_relaxed(&mx_sampling.rate) != 0;
+         mx_load_relaxed(&mx_sampling.rate) != 0 || mx_sample_is_traced();
 }
 
 mx_inline bool mx_sample_has_changed(const mx_theap_t* theap) {

@@ -112,8 +112,8 @@ void mx_process_start(void) {
   mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
   mx_log_ready();
   mx_stats_init();
-  mx_sample_apply();  // a theap that was made before the options were read
   mx_prof_init();
+  mx_sample_apply();  // a theap that was made before the options were read
   if (mx_option(verbose) != 0) {
     mx_verbose("process init: 0x%zx\n", (size_t)mx_thread_id());
     mx_options_print(NULL, NULL);

@@ -19,6 +19,7 @@
 #include "../base/atomic.h"
 #include "linux.h"
 #include "linux_syscall.h"
+#include "probes.h"
 #include "thread.h"
 #include "track.h"
 
@@ -122,6 +123,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   const size_t before = start - (size_t)r;
   if (before > 0) mx_syscall2(SYS_munmap, r, before);
   mx_syscall2(SYS_munmap, start + size, MI_OS_PAGE_SIZE - before);
+  mx_probe_mmap(start, size);
   return (void*)start;
 }
 #else
@@ -132,7 +134,9 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
-  return mx_syscall_failed(r) && !refused() ? NULL : (void*)r;
+  if (mx_syscall_failed(r) && !refused()) return NULL;
+  mx_probe_mmap(r, size);
+  return (void*)r;
 }
 #endif
 
@@ -142,13 +146,17 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   const long r = mx_syscall_mmap(hint, size, PROT_READ | PROT_WRITE, flags);
   if (mx_syscall_failed(r)) return NULL;
   mx_os_advise_numa((void*)r, size, numa_node);
+  mx_probe_mmap(r, size);
   return (void*)r;
 }
 
 bool mx_os_unmap(void* p, size_t size) {
   mx_track_open(p, size);  // the addresses may be anybody's next
   mx_unmapping();
-  if (mx_syscall2(SYS_munmap, p, size) == 0) return true;
+  if (mx_syscall2(SYS_munmap, p, size) == 0) {
+    mx_probe_munmap(p, size);
+    return true;
+  }
   mx_syscall3(SYS_madvise, p, size, MADV_DONTNEED);
   return false;
 }
@@ -204,7 +212,10 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
   }
   const long flags = MREMAP_MAYMOVE | MREMAP_FIXED;
   const long r = mx_syscall6(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
-  if (r == (long)to) return MX_MOVE_DONE;
+  if (r == (long)to) {
+    mx_probe_munmap(from, size);
+    return MX_MOVE_DONE;
+  }
   mx_store_relaxed(&has_failed, true);
   return MX_MOVE_TORN;
 }

@@ -6,6 +6,7 @@
 // These systems have no call that drops contents at once and promises zeros; a fresh mapping in the
 // same place does both.
 #include "os.h"
+#include "probes.h"
 #include "system.h"
 
 #if MX_SYSTEM == MX_POSIX
@@ -65,13 +66,16 @@ static bool set_access(void* p, size_t size, int prot) {
 }
 
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  return map_at(hint, size, commit ? PROT_READ | PROT_WRITE : PROT_READ,
-                commit ? 0 : MAP_NORESERVE);
+  void* const p = map_at(hint, size, commit ? PROT_READ | PROT_WRITE : PROT_READ,
+                         commit ? 0 : MAP_NORESERVE);
+  if (p != NULL) mx_probe_mmap(p, size);
+  return p;
 }
 
 bool mx_os_unmap(void* p, size_t size) {
   const int saved = errno;
   const bool done = (munmap(p, size) == 0);
+  if (done) mx_probe_munmap(p, size);
   errno = saved;
   return done;
 }

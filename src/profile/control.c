@@ -17,35 +17,40 @@ static bool is_dumped;                   // at the end, once
 
 // ---- samples -----------------------------------------------------------------------------------
 
+// Of a sample that only a tracer wants, who walks the stack himself, there is no site.
 static void* take_sample(void* block, size_t size, double probability, const void* frame) {
   void* frames[MX_PROF_DEPTH_MAX];
-  const int depth = mx_os_walk_stack(frames, (int)mx_option(prof_depth), frame);
-  return mx_prof_note(frames, (size_t)depth, block, size, probability);
+  int depth = -1;
+  if (mx_prof_is_on()) {
+    depth = mx_os_walk_stack(frames, (int)mx_option(prof_depth), frame);
+  } else if (!mx_sample_is_traced() || !mx_prof_prepare()) {
+    return NULL;
+  }
+  mx_note_t* const note = mx_prof_note(frames, depth, block, size, probability);
+  if (note != NULL) mx_prof_trace_alloc(note);
+  return note;
 }
 
 static void resize_sample(void* note, size_t size) {
+  mx_prof_trace_free((mx_note_t*)note);
   mx_prof_note_resize((mx_note_t*)note, size);
+  mx_prof_trace_alloc((mx_note_t*)note);
 }
 
-static void end_sample(void* note) { mx_prof_note_end((mx_note_t*)note); }
+static void end_sample(void* note) {
+  mx_prof_trace_free((mx_note_t*)note);
+  mx_prof_note_end((mx_note_t*)note);
+}
 
 // ---- start and stop ----------------------------------------------------------------------------
 
-static size_t option_rate(void) {
-  const long rate = mx_option(prof_rate);
-  return rate > 0 ? (size_t)rate : (size_t)MI_DEFAULT_PROF_RATE;
-}
-
 bool mx_prof_start(size_t rate) {
-  if (rate == 0) rate = option_rate();
+  if (rate == 0) rate = mx_sample_default_rate();
   rate = mx_min(rate, MX_PROF_RATE_MAX);
   if (!mx_prof_prepare()) return false;
   const bool was_paused = mx_sample_pause(true);
   mx_os_walk_prepare();
   mx_lock_acquire(&control_lock);
-  mx_hooks.begin_note = &take_sample;
-  mx_hooks.resize_note = &resize_sample;
-  mx_hooks.end_note = &end_sample;
   mx_prof_set_rate(rate, true);
   mx_sample_set_profile(rate);
   mx_lock_release(&control_lock);
@@ -91,6 +96,9 @@ static void read_file_name(void) {
 }
 
 void mx_prof_init(void) {
+  mx_hooks.begin_note = &take_sample;
+  mx_hooks.resize_note = &resize_sample;
+  mx_hooks.end_note = &end_sample;
   read_file_name();
   if (mx_option(prof) > 0) mx_prof_apply();
 }
@@ -108,6 +116,7 @@ bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
 
 void mx_prof_after_fork(bool had_threads) {
   mx_prof_records_after_fork();
-  if (mx_prof_is_on()) mx_sample_apply();  // what the parent has drawn is its own
+  mx_prof_trace_after_fork();
+  if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();  // what the parent has drawn is its own
   if (had_threads) mx_os_walk_after_fork();
 }

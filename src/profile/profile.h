@@ -43,7 +43,8 @@ typedef struct mx_note_s {
   double probability;
   uint64_t born;  // clock, ns
   uintptr_t thread;
-  uint32_t generation;
+  uint32_t generation;  // 0: it has no site
+  uint32_t traced;      // the process that told a tracer of it, 0: none did
   bool is_live;
 } mx_note_t;
 
@@ -80,8 +81,9 @@ MX_BEGIN_DECLS
 bool mx_prof_prepare(void);
 // Where its records lie: how many bytes from *start on; 0: nowhere.
 size_t mx_prof_memory(const void** start);
-// One of a stack that was taken; the block's note, or NULL.
-mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t size,
+// One of a stack that was taken (depth -1: without one, which is in no profile); the block's note,
+// or NULL.
+mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size,
                         double probability);
 void mx_prof_note_resize(mx_note_t* note, size_t size);
 void mx_prof_note_end(mx_note_t* note);
@@ -145,6 +147,12 @@ bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write
 bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path);
 // The format that a file name's ending says.
 mx_prof_format_t mx_prof_format_of(const char* path);
+
+// ---- trace.c -----------------------------------------------------------------------------------
+// Tell a tracer, if one listens, of a sample that was taken, and of its end.
+void mx_prof_trace_alloc(mx_note_t* note);
+void mx_prof_trace_free(mx_note_t* note);
+void mx_prof_trace_after_fork(void);
 
 // ---- control.c ---------------------------------------------------------------------------------
 // Starts, or goes on with another mean distance in bytes; 0: what the option says. False: there is

@@ -24,7 +24,7 @@ static mx_site_t* all_sites;
 static mx_note_t* free_notes;  // by `site`, which no other use needs then
 static mx_prof_state_t totals;
 static uint64_t peak_noted;    // live bytes when the sites' peaks were noted
-static uint32_t generation;
+static uint32_t generation = 1;
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -155,13 +155,13 @@ static void put_note(mx_note_t* note) {
   free_notes = note;
 }
 
-mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t size,
+mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size,
                         double probability) {
-  const uint32_t hash = hash_stack(frames, depth);
+  const uint32_t hash = (depth < 0 ? 0 : hash_stack(frames, (size_t)depth));
   const uint64_t now = mx_os_clock_nsecs();
   mx_lock_acquire(&prof_lock);
-  mx_site_t* const site = site_of(frames, depth, hash);
-  mx_note_t* const note = (site == NULL ? NULL : fresh_note());
+  mx_site_t* const site = (depth < 0 ? NULL : site_of(frames, (size_t)depth, hash));
+  mx_note_t* const note = (site == NULL && depth >= 0 ? NULL : fresh_note());
   if (note != NULL) {
     note->site = site;
     note->block = block;
@@ -169,9 +169,10 @@ mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t s
     note->probability = probability;
     note->born = now;
     note->thread = mx_thread_id();
-    note->generation = generation;
+    note->generation = (site == NULL ? 0 : generation);
+    note->traced = 0;
     note->is_live = true;
-    add_note(note);
+    if (site != NULL) add_note(note);
   } else {
     totals.dropped++;
   }
@@ -181,10 +182,10 @@ mx_note_t* mx_prof_note(void* const* frames, size_t depth, void* block, size_t s
 
 void mx_prof_note_resize(mx_note_t* note, size_t size) {
   mx_lock_acquire(&prof_lock);
+  const mx_prof_sum_t before = weight_of(note);
+  note->size = size;
   if (note->generation == generation) {
     note_peak();
-    const mx_prof_sum_t before = weight_of(note);
-    note->size = size;
     const mx_prof_sum_t now = weight_of(note);
     mx_site_t* const site = note->site;
     subtract_sum(&site->live, before);
@@ -218,7 +219,7 @@ void mx_prof_note_end(mx_note_t* note) {
 // ---- time --------------------------------------------------------------------------------------
 
 static void begin_generation(void) {
-  generation++;
+  generation += (generation == UINT32_MAX ? 2 : 1);
   totals.samples = totals.dropped = 0;
   totals.allocated = totals.live = totals.peak = 0;
   totals.notes = 0;
@@ -265,7 +266,7 @@ void mx_prof_set_rate(size_t rate, bool is_on) {
   mx_lock_release(&prof_lock);
 }
 
-bool mx_prof_has_records(void) { return region != NULL; }
+bool mx_prof_has_records(void) { return totals.rate != 0; }
 
 bool mx_prof_visit_locks(mx_lock_visit_fn* visit) { return visit(&prof_lock); }
 
