@@ -117,6 +117,7 @@ bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
 void mx_prof_after_fork(bool had_threads) {
   mx_prof_records_after_fork();
   mx_prof_trace_after_fork();
-  if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();  // what the parent has drawn is its own
+  // What the parent has drawn is its own.
+  if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();
   if (had_threads) mx_os_walk_after_fork();
 }
