@@ -59,7 +59,7 @@ static bool is_believed(const char* function, void* p, size_t size, size_t align
 }
 
 static void note_renewal(void* p, size_t size) {
-  if (mx_unlikely(mx_tls_theap->is_sampled || mx_page_has_note(mx_pagemap_get(p)))) {
+  if (mx_unlikely(mx_tls_theap->sampling.is_on || mx_page_has_note(mx_pagemap_get(p)))) {
     mx_sample_renew(mx_tls_theap, p, size);
   }
 }

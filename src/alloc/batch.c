@@ -25,13 +25,13 @@
 
 // Whether a candidate of a bin is a sample, given what it asks for.
 static bool is_sample(const mx_theap_t* theap, size_t size, size_t block_size) {
-  const double mean = (double)theap->sample_mean;
+  const double mean = (double)theap->sampling.mean;
   return mx_poisson_draw(mx_poisson_share(size, mean) / mx_poisson_share(block_size, mean));
 }
 
 static void draw_batch(const mx_theap_t* theap, mx_batch_t* batch, size_t block_size) {
-  batch->drawn_at = theap->sampling_seen;
-  batch->until = (uint64_t)(mx_poisson_distance((double)theap->sample_mean) / (double)block_size);
+  batch->drawn_at = theap->sampling.seen;
+  batch->until = (uint64_t)(mx_poisson_distance((double)theap->sampling.mean) / (double)block_size);
 }
 
 // How many blocks a current page's list has: those that are carved, and neither in use nor holes.
@@ -63,19 +63,19 @@ static uint64_t fill_batch(mx_batch_t* batch, mx_page_t* page, uint64_t most) {
 
 // A block for an allocation that is no sample. One that was a candidate does not count.
 static mx_block_t* take_unsampled(mx_theap_t* theap, size_t bin, bool counts, bool* is_zero) {
-  mx_batch_t* const batch = &theap->batches[bin];
-  if (theap->current[bin]->free == NULL) {
+  mx_batch_t* const batch = &theap->sampling.batches[bin];
+  if (theap->bins.current[bin]->free == NULL) {
     theap->visits++;
     mx_theap_housekeeping(theap);
   }
   batch->until += !counts;
   // What ran meanwhile may have filled the batch, or made an end of all batches.
-  mx_page_t* page = theap->current[bin];
+  mx_page_t* page = theap->bins.current[bin];
   if (batch->page.free == NULL && page->free == NULL) {
     page = mx_theap_refill(theap, bin, is_zero);
     if (page == NULL) return NULL;
   }
-  if (!theap->is_batched) return mx_page_pop(page);
+  if (!theap->sampling.is_batched) return mx_page_pop(page);
   if (batch->page.free == NULL) batch->until -= fill_batch(batch, page, batch->until);
   return mx_page_pop(&batch->page);
 }
@@ -94,7 +94,7 @@ static void* alloc_unsampled(mx_theap_t* theap, size_t bin, bool counts, bool ze
 // The candidate. Its caller's frame is what this function's leads to: all on the way here from
 // malloc are jumps, or the stack is walked from further inside.
 mx_noinline static void* batch_candidate(size_t size, mx_theap_t* theap, size_t bin, bool zero) {
-  mx_batch_t* const batch = &theap->batches[bin];
+  mx_batch_t* const batch = &theap->sampling.batches[bin];
   const size_t block_size = mx_bin_size(bin);
   const mx_request_t request = {size, 1, false, zero, mx_frame_address()};
   void* p = NULL;
@@ -115,9 +115,9 @@ mx_noinline static void* batch_visit(size_t size, mx_theap_t* theap, size_t bin,
 
 void* mx_batch_alloc(mx_theap_t* theap, size_t size, bool zero) {
   const size_t bin = mx_bin_of(size == 0 ? 1 : size);
-  mx_batch_t* const batch = &theap->batches[bin];
-  mx_page_t* const page = theap->current[bin];
-  if (mx_unlikely(batch->drawn_at != theap->sampling_seen)) {
+  mx_batch_t* const batch = &theap->sampling.batches[bin];
+  mx_page_t* const page = theap->bins.current[bin];
+  if (mx_unlikely(batch->drawn_at != theap->sampling.seen)) {
     draw_batch(theap, batch, mx_bin_size(bin));
   }
   if (mx_unlikely(batch->until == 0)) return batch_candidate(size, theap, bin, zero);

@@ -17,7 +17,7 @@ mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) {
     return mx_alloc_medium(size, theap);
   }
-  mx_page_t* const page = theap->front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_page_t* const page = theap->bins.front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_take(page, size, true);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
   return block;
@@ -47,7 +47,7 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
     return MX_HARDEN ? mx_calloc_slow(count, size, theap) : mx_calloc_medium(total, theap);
   }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
-  mx_page_t* const page = theap->front[rounded / MX_ALIGN];
+  mx_page_t* const page = theap->bins.front[rounded / MX_ALIGN];
   mx_block_t* const block = mx_take(page, total, true);
   if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
   if (MX_HARDEN_SLOWLY) memset(block, 0, total);

@@ -26,7 +26,7 @@ mx_noinline void mx_free_emptied(void* p) {
 
 // Nobody has a pointer into a page without live blocks any more: its frees are fast again.
 static void end_shift(mx_page_t* page) {
-  const bool is_current = (page->theap->current[page->bin] == page);
+  const bool is_current = (page->theap->bins.current[page->bin] == page);
   if (page->used > (is_current ? 1u : 0u)) return;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   mx_store_relaxed(&page->owner, mx_load_relaxed(&page->owner) & ~MX_OWNER_SHIFTED);

@@ -27,7 +27,7 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
-  if (mx_unlikely(theap->is_sampled)) {
+  if (mx_unlikely(theap->sampling.is_on)) {
     void* const p = mx_sample_apart(theap, size, align, is_growing, zero);
     if (p != NULL) return p;
   }
@@ -135,7 +135,7 @@ static void* resize_huge(mx_page_t* page, size_t size, bool zero) {
 
 // What a huge block was resized to counts as allocated anew.
 static void* note_renewal(const mx_theap_t* theap, void* p, size_t size) {
-  if (mx_unlikely(theap->is_sampled || mx_page_has_note(mx_pagemap_get(p)))) {
+  if (mx_unlikely(theap->sampling.is_on || mx_page_has_note(mx_pagemap_get(p)))) {
     mx_sample_renew(theap, p, size);
   }
   return p;

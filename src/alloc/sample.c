@@ -98,16 +98,16 @@ static void close_magazines(mx_theap_t* theap) {
 }
 
 static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
-  for (size_t bin = 0; theap->is_batched && bin < MX_BIN_COUNT; bin++) {
+  for (size_t bin = 0; theap->sampling.is_batched && bin < MX_BIN_COUNT; bin++) {
     mx_theap_end_batch(theap, bin);
   }
-  theap->is_sampled = sampled;
-  theap->is_batched = batched;
+  theap->sampling.is_on = sampled;
+  theap->sampling.is_batched = batched;
   if (MX_MAGAZINES && sampled) close_magazines(theap);
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->front[bin] = (!sampled   ? theap->current[bin]
+    theap->bins.front[bin] = (!sampled   ? theap->bins.current[bin]
                          : !batched ? &mx_page_none
-                                    : &theap->batches[bin].page);
+                                    : &theap->sampling.batches[bin].page);
   }
 }
 
@@ -115,10 +115,10 @@ static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
 // theaps of heaps that are not the main one.
 static bool may_batch(mx_theap_t* theap) {
   if (MX_HARDEN || theap != theap->first) return false;
-  if (theap->batches == NULL) {
-    theap->batches = (mx_batch_t*)mx_meta_alloc(MX_BIN_COUNT * sizeof(mx_batch_t));
+  if (theap->sampling.batches == NULL) {
+    theap->sampling.batches = (mx_batch_t*)mx_meta_alloc(MX_BIN_COUNT * sizeof(mx_batch_t));
   }
-  return theap->batches != NULL;
+  return theap->sampling.batches != NULL;
 }
 
 size_t mx_sample_default_rate(void) {
@@ -132,17 +132,17 @@ static size_t mean_now(void) {
 }
 
 static void follow_sampling(mx_theap_t* theap) {
-  theap->sampling_seen = mx_load_acquire(&mx_sampling.state);
+  theap->sampling.seen = mx_load_acquire(&mx_sampling.state);
   const size_t rate = (can_be_guarded(theap) ? rate_now() : 0);
   const size_t mean = mean_now();
   const bool samples = (rate > 0 || mean > 0);
   const bool batches = (samples && rate == 0 && may_batch(theap));
-  if (theap->is_sampled != samples || theap->is_batched != batches) {
+  if (theap->sampling.is_on != samples || theap->sampling.is_batched != batches) {
     set_sampled(theap, samples, batches);
   }
-  theap->until_guard = draw_guard(rate);
-  theap->sample_mean = mean;
-  theap->until_sample = draw_sample(mean);
+  theap->sampling.until_guard = draw_guard(rate);
+  theap->sampling.mean = mean;
+  theap->sampling.until_sample = draw_sample(mean);
 }
 
 void mx_sample_apply(void) {
@@ -206,8 +206,8 @@ void mx_sample_resize(mx_page_t* page, size_t size) {
 void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_has_note(page)) mx_page_end_note(page);
-  const size_t mean = theap->sample_mean;
-  if (!theap->is_sampled || mean == 0 || mx_tls(is_paused)) return;
+  const size_t mean = theap->sampling.mean;
+  if (!theap->sampling.is_on || mean == 0 || mx_tls(is_paused)) return;
   const double probability = mx_poisson_share(size, (double)mean);
   if (!mx_poisson_draw(probability)) return;
   mx_sample_pause(true);
@@ -234,7 +234,7 @@ static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool 
                            bool is_sample) {
   void* p = (is_guard && may_guard(request) ? alloc_guarded(request) : NULL);
   if (!is_sample) return p;
-  const size_t mean = theap->sample_mean;
+  const size_t mean = theap->sampling.mean;
   if (p == NULL) p = alloc_noted(theap, request);
   if (p == NULL) return NULL;
   begin_note(p, request->size, mx_poisson_share(request->size, (double)mean), request->frame);
@@ -244,16 +244,16 @@ static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool 
 static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
   if (mx_sample_has_changed(theap)) {
     follow_sampling(theap);
-    if (!theap->is_sampled || !mx_sample_is_due(theap, request->size)) return NULL;
+    if (!theap->sampling.is_on || !mx_sample_is_due(theap, request->size)) return NULL;
   }
-  const bool is_guard = (theap->until_guard <= 0);
-  const bool is_sample = (theap->until_sample <= 0);
-  if (is_guard) theap->until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
-  if (is_sample) theap->until_sample = draw_sample(theap->sample_mean);
+  const bool is_guard = (theap->sampling.until_guard <= 0);
+  const bool is_sample = (theap->sampling.until_sample <= 0);
+  if (is_guard) theap->sampling.until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
+  if (is_sample) theap->sampling.until_sample = draw_sample(theap->sampling.mean);
   if (request->size == 0 || mx_tls(is_paused)) return NULL;
   mx_sample_pause(true);
   void* const p =
-      alloc_special(theap, request, is_guard, is_sample && theap->sample_mean > 0);
+      alloc_special(theap, request, is_guard, is_sample && theap->sampling.mean > 0);
   mx_sample_pause(false);
   return p;
 }
@@ -279,7 +279,7 @@ void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_grow
 }
 
 void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero) {
-  return theap->is_sampled ? NULL : mx_sample_turn(theap, size, zero);
+  return theap->sampling.is_on ? NULL : mx_sample_turn(theap, size, zero);
 }
 
 // ---- guarded blocks of one thread --------------------------------------------------------------

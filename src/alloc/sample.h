@@ -75,16 +75,16 @@ mx_inline bool mx_sample_is_on(void) {
 }
 
 mx_inline bool mx_sample_has_changed(const mx_theap_t* theap) {
-  return mx_load_relaxed(&mx_sampling.state) != theap->sampling_seen;
+  return mx_load_relaxed(&mx_sampling.state) != theap->sampling.seen;
 }
 
 // Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.
 mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
   if (mx_unlikely(mx_sample_has_changed(theap))) return true;
   // A request that is too large for any memory may wrap it around: that fails anyway.
-  theap->until_sample = (int64_t)((uint64_t)theap->until_sample - size);
-  const bool is_sample = (theap->until_sample <= 0);
-  return (--theap->until_guard <= 0) | is_sample;
+  theap->sampling.until_sample = (int64_t)((uint64_t)theap->sampling.until_sample - size);
+  const bool is_sample = (theap->sampling.until_sample <= 0);
+  return (--theap->sampling.until_guard <= 0) | is_sample;
 }
 
 #endif

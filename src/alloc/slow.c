@@ -97,12 +97,12 @@ mx_inline void* alloc_from(mx_page_t* const* pages, size_t size, mx_theap_t* the
 
 // What the fast path does, which had nothing to look at but an empty front.
 mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
-  return alloc_from(theap->current, size, theap, zero, false, &alloc_visit);
+  return alloc_from(theap->bins.current, size, theap, zero, false, &alloc_visit);
 }
 
 // In a theap with batches these find blocks in its front, but for each last one.
 static bool is_of_batch(const mx_theap_t* theap, size_t size) {
-  return theap->is_batched && size <= MX_BIN_MAX_SIZE && !mx_sample_has_changed(theap) &&
+  return theap->sampling.is_batched && size <= MX_BIN_MAX_SIZE && !mx_sample_has_changed(theap) &&
          theap->heap != NULL;
 }
 
@@ -134,16 +134,16 @@ mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero
 // ---- the ways to here --------------------------------------------------------------------------
 
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
-  return mx_unlikely(theap->is_sampled) ? alloc_sampled(size, theap, zero)
+  return mx_unlikely(theap->sampling.is_on) ? alloc_sampled(size, theap, zero)
                                         : alloc_visit(size, theap, zero);
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
-  return alloc_from(theap->front, size, theap, false, true, &mx_alloc_slow);
+  return alloc_from(theap->bins.front, size, theap, false, true, &mx_alloc_slow);
 }
 
 void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
-  return alloc_from(theap->front, size, theap, true, false, &mx_alloc_slow);
+  return alloc_from(theap->bins.front, size, theap, true, false, &mx_alloc_slow);
 }
 
 // Clears 80 to 1,024 bytes, a multiple of 16, with stores that may overlap: so short, memset takes
@@ -167,7 +167,7 @@ mx_inline void clear_medium(uint8_t* p, size_t size) {
 mx_noinline void* mx_calloc_medium(size_t total, mx_theap_t* theap) {
   if (mx_unlikely(total > MX_SMALL_MAX)) return mx_zalloc_in(theap, total);
   const size_t rounded = mx_align_up(total, MX_ALIGN);
-  mx_block_t* const block = mx_take(theap->front[rounded / MX_ALIGN], total, true);
+  mx_block_t* const block = mx_take(theap->bins.front[rounded / MX_ALIGN], total, true);
   if (mx_unlikely(block == NULL)) return mx_alloc_slow(total, theap, true);
   clear_medium((uint8_t*)block, rounded);
   return block;

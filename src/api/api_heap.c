@@ -33,7 +33,7 @@ void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) {
     return mi_theap_malloc(mx_api_theap_handle(theap), size);
   }
-  mx_page_t* const page = theap->front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_page_t* const page = theap->bins.front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mi_theap_malloc(mx_api_theap_handle(theap), size);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);

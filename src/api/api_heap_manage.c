@@ -124,7 +124,7 @@ bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void* p,
   const mx_theap_t* const theap = page->theap;
   if (theap == NULL || theap->first != mx_tls_theap->first) return false;
   if (page->capacity < page->reserved && page->is_final == 0) return false;
-  if (theap->current[page->bin] == page) return false;
+  if (theap->bins.current[page->bin] == page) return false;
   const size_t used = mx_walk_live_count(page);
   if (used >= page->capacity) return false;
   return perc_threshold >= 100 || used * 100 <= perc_threshold * page->capacity;

@@ -31,7 +31,7 @@ MX_END_DECLS
 // more than a jump away, and must not cost the fast path a stack frame.
 mx_inline void* mx_alloc_quick(size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
-  mx_page_t* const page = mx_tls_theap->front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_page_t* const page = mx_tls_theap->bins.front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   return mx_take(page, size, true);
 }
 

@@ -52,6 +52,16 @@
 #include <intrin.h>
 #endif
 
+// Around a variable whose initializer leaves out what is zero.
+#if defined(__GNUC__)
+#define MX_BEGIN_SPARSE                                                                            \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"")
+#define MX_END_SPARSE _Pragma("GCC diagnostic pop")
+#else
+#define MX_BEGIN_SPARSE
+#define MX_END_SPARSE
+#endif
+
 // Keeps a value in the register that a function returns it in: compilers choose another one for
 // what is returned last and copy it, which is one instruction in fifteen of malloc.
 #if defined(__x86_64__) && defined(__GNUC__)

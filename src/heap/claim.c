@@ -12,7 +12,7 @@
 // has no use for their blocks, only for freeing more of them cheaply, and must not hoard.
 static long adopt_limit(const mx_theap_t* theap, size_t bin) {
   const long most = mx_option(page_cross_thread_max_reclaim);
-  return theap->current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
+  return theap->bins.current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
 }
 
 // Whether a thread takes a page in that it freed into: always its own former ones; one of others
@@ -21,10 +21,11 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
   if (page->theap == theap || policy == 1) return true;
-  if (theap->first->is_pooled) return false;
+  if (theap->first->thread.is_pooled) return false;
   const long limit = adopt_limit(theap, page->bin);
   if (limit <= 0) return false;
-  if ((long)theap->partial_count[page->bin] >= limit) mx_theap_give_up_oldest(theap, page->bin);
+  const long count = (long)theap->bins.partial_count[page->bin];
+  if (count >= limit) mx_theap_give_up_oldest(theap, page->bin);
   return true;
 }
 

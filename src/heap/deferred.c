@@ -7,8 +7,8 @@
 void mx_theap_deferred_free(mx_theap_t* theap, bool force) {
   mx_theap_t* const first = theap->first;
   mx_deferred_fn* const run = mx_load_relaxed(&mx_hooks.deferred_free);
-  if (run == NULL || first->in_deferred_free) return;
-  first->in_deferred_free = true;
-  run(force, ++first->heartbeat);
-  first->in_deferred_free = false;
+  if (run == NULL || first->thread.in_deferred_free) return;
+  first->thread.in_deferred_free = true;
+  run(force, ++first->thread.heartbeat);
+  first->thread.in_deferred_free = false;
 }

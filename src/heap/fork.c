@@ -197,7 +197,7 @@ static bool has_vanished_threads(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     if (mx_load_relaxed(&s->arenas.purging) != 0) return true;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
-      for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->next_in_heap) {
+      for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->links.next_in_heap) {
         if (!is_of_this_thread(theap)) return true;
       }
     }
@@ -207,7 +207,7 @@ static bool has_vanished_threads(void) {
 
 static void recycle_theaps(mx_heap_t* heap) {
   for (mx_theap_t *next = heap->theaps, *theap; (theap = next) != NULL;) {
-    next = theap->next_in_heap;
+    next = theap->links.next_in_heap;
     if (is_of_this_thread(theap)) continue;
     if (theap->first == theap) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
     mx_theap_unlink(heap, theap);
@@ -238,7 +238,9 @@ static void reset_theap_locks(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     s->visitors = 0;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
-      for (mx_theap_t* t = heap->theaps; t != NULL; t = t->next_in_heap) mx_lock_reset(&t->lock);
+      for (mx_theap_t* t = heap->theaps; t != NULL; t = t->links.next_in_heap) {
+        mx_lock_reset(&t->lock);
+      }
     }
   }
 }

@@ -52,57 +52,90 @@ typedef struct mx_batch_s {
 
 #define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 
-struct mx_theap_s {
-  mx_page_t* front[MX_BIN_COUNT];        // what malloc looks at: `current`; where sampled none,
-                                         // or the batches
-  uintptr_t tid;                         // what this thread writes into page->owner
-  mx_atomic(mx_heap_t*) heap;            // NULL: bound to none, all lists are empty
-  bool is_sampled;                       // allocations are counted: see alloc/sample.c
-  uint32_t sampling_seen;                // the state of sampling that it follows; while sampled:
-  int64_t until_guard;                   // allocations up to the next guarded block,
-  int64_t until_sample;                  // bytes up to the profiler's next sample, and the mean
-  size_t sample_mean;                    // of which that was drawn, 0: there are none
-  mx_page_t* current[MX_BIN_COUNT];      // the page that a bin allocates from, or none
-  mx_page_t* partial[MX_BIN_COUNT];      // other pages of the bin that have or may get free blocks
-  mx_page_t* full[MX_BIN_COUNT];         // the latest pages that became full, owner tagged
+// The pages of each bin. A page that is current, partial or full here is its thread's alone.
+typedef struct mx_theap_bins_s {
+  mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`; where sampled none,
+                                     // or the batches
+  mx_page_t* current[MX_BIN_COUNT];  // the page that a bin allocates from, or none
+  mx_page_t* partial[MX_BIN_COUNT];  // other pages of the bin that have or may get free blocks
+  mx_page_t* full[MX_BIN_COUNT];     // the latest pages that became full, owner tagged
   uint32_t partial_count[MX_BIN_COUNT];
   uint32_t full_count[MX_BIN_COUNT];
-  mx_page_t* retained[MX_RETAINED_MAX];  // ring of empty pages among the partial ones, with holes
-  uint32_t retained_until[MX_RETAINED_MAX];  // low bits of the clock, in ms
-  uint32_t retained_next;                // where in the ring the next one goes
-  uint32_t retained_oldest;              // no page lies between that place and this one
-  uint32_t retained_slices;
-  uint32_t retained_small;               // those of them that are a page of their own
-  uint64_t idle[MX_BIN_WORDS];           // bins whose current page was empty at the last round
-  uint32_t visits;                       // of the slow path
-  bool in_deferred_free;                 // these two only in the first theap of a thread
-  unsigned long long heartbeat;
-  mx_subproc_t* subproc;
-  mx_theap_t* first;                     // the first theap of this thread
+} mx_theap_bins_t;
+
+// What is drawn for the guards and the profiler: see alloc/sample.c.
+typedef struct mx_theap_sampling_s {
+  bool is_on;            // allocations are counted
+  bool is_batched;       // but not each one
+  uint32_t seen;         // the state of sampling that it follows; while it is on:
+  int64_t until_guard;   // allocations up to the next guarded block,
+  int64_t until_sample;  // bytes up to the profiler's next sample, and the mean
+  size_t mean;           // of which that was drawn, 0: there are none
+  mx_batch_t* batches;   // one for each bin, or NULL; in use while it is on
+} mx_theap_sampling_t;
+
+// Empty pages among the partial ones that are kept for a while: a ring with holes.
+typedef struct mx_theap_retained_s {
+  mx_page_t* pages[MX_RETAINED_MAX];
+  uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
+  uint32_t next;                    // where in the ring the next one goes
+  uint32_t oldest;                  // no page lies between that place and this one
+  uint32_t slices;
+  uint32_t small;                   // those of them that are a page of their own
+} mx_theap_retained_t;
+
+// What rounds of housekeeping saw, a bit for each bin: see trim.c.
+typedef struct mx_theap_trimming_s {
+  uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
+  uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory,
+  uint64_t slack_seen[MX_BIN_WORDS];  // a round found it half carved at most
+  uint64_t dense[MX_BIN_WORDS];       // pages are carved further than that
+} mx_theap_trimming_t;
+
+// Where a pass of collecting is that stops between pages.
+typedef struct mx_theap_collecting_s {
+  size_t list;    // 0: there is no pass
+  mx_page_t* at;  // the page of that list that comes next
+} mx_theap_collecting_t;
+
+typedef struct mx_theap_links_s {
   mx_theap_t* next_in_thread;
-  mx_theap_t* next_in_heap;              // under heap->lock; of spare ones, the next spare one
+  mx_theap_t* next_in_heap;          // under heap->lock; of spare ones, the next spare one
   mx_theap_t* prev_in_heap;
-  mx_lock_t lock;                        // held while it is collected, abandoned or emptied
   mx_theap_t* next_orphan;
-  bool is_orphan;                        // on its first theap's list `orphans`
-  // Only in the first theap of a thread:
-  mx_theap_t** slots;                    // the thread's theap of a heap, by the heap's slot
+  bool is_orphan;                    // on its first theap's list `orphans`
+  mx_atomic(mx_theap_t*) slots_of;   // the first theap in whose slots this one was entered last
+} mx_theap_links_t;
+
+// What holds for the thread: only in its first theap.
+typedef struct mx_theap_thread_s {
+  mx_theap_t** slots;             // the thread's theap of a heap, by the heap's slot
   size_t slot_count;
-  mx_theap_t* spares;                    // bound to no heap
-  mx_atomic(mx_theap_t*) orphans;        // theaps whose heap others gave up, see mx_heap_delete
-  mx_theap_t* after_end[2];              // under the lock of the records: see theap_record.c
-  bool is_after_end;                     // made after its thread was said to have ended
-  bool is_pooled;                        // a thread that shall not take over what others leave
-  // Of each theap again: bins whose current page was made of used memory, those where a round found
-  // it half carved at most, and those where pages are carved further than that.
-  uint64_t slack[MX_BIN_WORDS], slack_seen[MX_BIN_WORDS], dense[MX_BIN_WORDS];
-  mx_magazine_t* magazines;                   // one for each small bin, or NULL
-  size_t collect_list;                   // where a pass of collecting is, 0: there is none;
-  mx_page_t* collect_at;                 // and the page of that list that comes next
-  mx_atomic(mx_theap_t*) slots_of;       // the first theap in whose slots this one was entered last
-  uint32_t number;                       // of a first one: of its thread, as the OS knows it, or 0
-  mx_batch_t* batches;                   // one for each bin, or NULL; in use while it is sampled
-  bool is_batched;                       // and not each allocation is counted
+  mx_theap_t* spares;             // bound to no heap
+  mx_atomic(mx_theap_t*) orphans; // theaps whose heap others gave up, see mx_heap_delete
+  mx_theap_t* after_end[2];       // under the lock of the records: see theap_record.c
+  bool is_after_end;              // made after its thread was said to have ended
+  bool is_pooled;                 // a thread that shall not take over what others leave
+  bool in_deferred_free;
+  unsigned long long heartbeat;   // calls of the deferred-free function
+  uint32_t number;                // of the thread, as the OS knows it, or 0
+} mx_theap_thread_t;
+
+struct mx_theap_s {
+  mx_theap_bins_t bins;
+  uintptr_t tid;               // what this thread writes into page->owner
+  mx_atomic(mx_heap_t*) heap;  // NULL: bound to none, all lists are empty
+  mx_theap_sampling_t sampling;
+  mx_theap_retained_t retained;
+  mx_theap_trimming_t trimming;
+  mx_theap_collecting_t collecting;
+  uint32_t visits;             // of the slow path
+  mx_magazine_t* magazines;    // one for each small bin, or NULL
+  mx_subproc_t* subproc;
+  mx_theap_t* first;           // the first theap of this thread
+  mx_theap_links_t links;
+  mx_lock_t lock;              // held while it is collected, abandoned or emptied
+  mx_theap_thread_t thread;
 };
 
 struct mx_heap_s {
@@ -183,13 +216,13 @@ static inline int mx_heap_node(const mx_heap_t* heap) {
 
 // The batch of a bin, if there are any that may have blocks; else NULL.
 mx_inline mx_batch_t* mx_theap_batch(const mx_theap_t* theap, size_t bin) {
-  return mx_unlikely(theap->is_batched) ? &theap->batches[bin] : NULL;
+  return mx_unlikely(theap->sampling.is_batched) ? &theap->sampling.batches[bin] : NULL;
 }
 
 // Makes a page, or none, the one that a bin allocates from.
 mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* page) {
-  theap->current[bin] = page;
-  if (mx_likely(!theap->is_sampled)) theap->front[bin] = page;
+  theap->bins.current[bin] = page;
+  if (mx_likely(!theap->sampling.is_on)) theap->bins.front[bin] = page;
 }
 
 MX_BEGIN_DECLS

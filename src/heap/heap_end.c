@@ -87,10 +87,12 @@ static void lock_with_theaps(mx_heap_t* heap) {
   for (unsigned turn = 0;; turn++) {
     mx_lock_acquire(&heap->lock);
     mx_theap_t* theap = heap->theaps;
-    while (theap != NULL && mx_lock_try(&theap->lock)) theap = theap->next_in_heap;
+    while (theap != NULL && mx_lock_try(&theap->lock)) theap = theap->links.next_in_heap;
     if (theap == NULL) return;
     // Its thread ends or collects just now.
-    for (mx_theap_t* t = heap->theaps; t != theap; t = t->next_in_heap) mx_lock_release(&t->lock);
+    for (mx_theap_t* t = heap->theaps; t != theap; t = t->links.next_in_heap) {
+      mx_lock_release(&t->lock);
+    }
     mx_lock_release(&heap->lock);
     mx_counter_add(&heap->counters.heaps_delete_wait, 1);
     mx_pause(turn);
@@ -104,9 +106,9 @@ static void forget_page(const mx_page_t* page) {
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = page->theap;
   mx_theap_set_current(theap, bin, &mx_page_none);
-  if (theap->is_batched) theap->batches[bin].page.free = NULL;
-  theap->partial[bin] = theap->full[bin] = NULL;
-  theap->partial_count[bin] = theap->full_count[bin] = 0;
+  if (theap->sampling.is_batched) theap->sampling.batches[bin].page.free = NULL;
+  theap->bins.partial[bin] = theap->bins.full[bin] = NULL;
+  theap->bins.partial_count[bin] = theap->bins.full_count[bin] = 0;
 }
 
 void mx_heap_drop_theaps(mx_heap_t* heap) {
@@ -115,14 +117,15 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
   for (const mx_page_t* p = heap->pages; p != NULL; p = p->heap_next) forget_page(p);
   for (mx_theap_t* theap; (theap = heap->theaps) != NULL;) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
-    if (theap->retained_slices != 0) memset(theap->retained, 0, sizeof(theap->retained));
-    theap->retained_slices = theap->retained_small = 0;
-    theap->collect_list = 0;
-    theap->collect_at = NULL;
+    mx_theap_retained_t* const retained = &theap->retained;
+    if (retained->slices != 0) memset(retained->pages, 0, sizeof(retained->pages));
+    retained->slices = retained->small = 0;
+    theap->collecting.list = 0;
+    theap->collecting.at = NULL;
     mx_theap_unlink(heap, theap);
     mx_store_release(&theap->heap, (mx_heap_t*)NULL);
     mx_check(mx_lock_is_mine(&theap->lock));
-    if (theap->is_orphan || !mx_thread_put_aside(theap)) mx_theap_orphan(theap);
+    if (theap->links.is_orphan || !mx_thread_put_aside(theap)) mx_theap_orphan(theap);
     mx_lock_release(&theap->lock);
   }
 }

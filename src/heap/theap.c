@@ -35,37 +35,37 @@
 
 // A pass of collecting that is at this page goes on behind it.
 static void unlink_page(mx_theap_t* theap, mx_page_t** list, mx_page_t* page) {
-  if (mx_unlikely(theap->collect_at == page)) theap->collect_at = page->next;
+  if (mx_unlikely(theap->collecting.at == page)) theap->collecting.at = page->next;
   mx_list_remove(list, page);
 }
 
 static void push_head(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->retained_slot == 0);
-  mx_list_push(&theap->partial[page->bin], page);
-  theap->partial_count[page->bin]++;
+  mx_list_push(&theap->bins.partial[page->bin], page);
+  theap->bins.partial_count[page->bin]++;
 }
 
 static void push_tail(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_t* const last = mx_list_last(theap->partial[page->bin]);
+  mx_page_t* const last = mx_list_last(theap->bins.partial[page->bin]);
   if (last == NULL) {
     push_head(theap, page);
     return;
   }
-  mx_list_insert(theap->partial[page->bin], last, page);
-  theap->partial_count[page->bin]++;
+  mx_list_insert(theap->bins.partial[page->bin], last, page);
+  theap->bins.partial_count[page->bin]++;
 }
 
 mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->partial_count[page->bin] > 0);
+  mx_check(theap->bins.partial_count[page->bin] > 0);
   mx_check(page->retained_slot == 0);
-  unlink_page(theap, &theap->partial[page->bin], page);
-  theap->partial_count[page->bin]--;
+  unlink_page(theap, &theap->bins.partial[page->bin], page);
+  theap->bins.partial_count[page->bin]--;
 }
 
 mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->full_count[page->bin] > 0);
-  unlink_page(theap, &theap->full[page->bin], page);
-  theap->full_count[page->bin]--;
+  mx_check(theap->bins.full_count[page->bin] > 0);
+  unlink_page(theap, &theap->bins.full[page->bin], page);
+  theap->bins.full_count[page->bin]--;
   mx_page_set_owner(page, theap->tid);
 }
 
@@ -80,10 +80,10 @@ static bool has_block(mx_page_t* page) {
 static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->retained_slot <= MX_RETAINED_MAX);
   if (page->retained_slot == 0) return;
-  theap->retained[page->retained_slot - 1] = NULL;
-  mx_check(theap->retained_slices >= page->slice_count);
-  theap->retained_slices -= page->slice_count;
-  theap->retained_small -= (page->slice_count == 1);
+  theap->retained.pages[page->retained_slot - 1] = NULL;
+  mx_check(theap->retained.slices >= page->slice_count);
+  theap->retained.slices -= page->slice_count;
+  theap->retained.small -= (page->slice_count == 1);
   page->retained_slot = 0;
 }
 
@@ -97,11 +97,11 @@ static void release(mx_theap_t* theap, mx_page_t* page) {
 // Lets go of kept pages, the oldest first: those whose time is over, and as many as it takes to
 // have `excess` slices less.
 static void age_retained(mx_theap_t* theap, uint32_t now, int64_t excess) {
-  for (; theap->retained_slices > 0; theap->retained_oldest++) {
-    const uint32_t slot = theap->retained_oldest % MX_RETAINED_MAX;
-    mx_page_t* page = theap->retained[slot];
+  for (; theap->retained.slices > 0; theap->retained.oldest++) {
+    const uint32_t slot = theap->retained.oldest % MX_RETAINED_MAX;
+    mx_page_t* page = theap->retained.pages[slot];
     if (page == NULL) continue;
-    if (excess <= 0 && (int32_t)(theap->retained_until[slot] - now) > 0) return;
+    if (excess <= 0 && (int32_t)(theap->retained.until[slot] - now) > 0) return;
     excess -= page->slice_count;
     if (page->used > 0) forget_retained(theap, page);
     else release(theap, page);
@@ -114,26 +114,26 @@ static void release_retained(mx_theap_t* theap) { age_retained(theap, 0, INT64_M
 // another comes, other OS pages are touched. So some are kept, in proportion to what is in use.
 static bool retain(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->used == 0 && page->retained_slot == 0);
-  if (theap->current[page->bin] == &mx_page_none) return false;
+  if (theap->bins.current[page->bin] == &mx_page_none) return false;
   const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
   const int64_t threads = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
   const int64_t most = RETAIN_SLICES + in_use / RETAIN_SHARE;
   const int64_t most_small = RETAIN_SLICES + in_use / (RETAIN_SHARE * mx_max(threads, 1));
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
-  age_retained(theap, now, (int64_t)theap->retained_slices + page->slice_count - most);
-  const uint32_t slot = theap->retained_next % MX_RETAINED_MAX;
+  age_retained(theap, now, (int64_t)theap->retained.slices + page->slice_count - most);
+  const uint32_t slot = theap->retained.next % MX_RETAINED_MAX;
   if (page->slice_count > most) return false;
-  if (page->slice_count == 1 && theap->retained_small >= most_small) return false;
-  if (theap->retained[slot] != NULL) release(theap, theap->retained[slot]);
-  if (theap->retained_slices == 0) theap->retained_oldest = theap->retained_next;
-  const uint32_t last_turn = theap->retained_next - (MX_RETAINED_MAX - 1);
-  if ((int32_t)(last_turn - theap->retained_oldest) > 0) theap->retained_oldest = last_turn;
+  if (page->slice_count == 1 && theap->retained.small >= most_small) return false;
+  if (theap->retained.pages[slot] != NULL) release(theap, theap->retained.pages[slot]);
+  if (theap->retained.slices == 0) theap->retained.oldest = theap->retained.next;
+  const uint32_t last_turn = theap->retained.next - (MX_RETAINED_MAX - 1);
+  if ((int32_t)(last_turn - theap->retained.oldest) > 0) theap->retained.oldest = last_turn;
   mx_counter_add(&mx_process_counters.pages_retire, 1);
-  theap->retained_next++;
-  theap->retained[slot] = page;
-  theap->retained_until[slot] = now + RETAIN_MSECS;
-  theap->retained_slices += page->slice_count;
-  theap->retained_small += (page->slice_count == 1);
+  theap->retained.next++;
+  theap->retained.pages[slot] = page;
+  theap->retained.until[slot] = now + RETAIN_MSECS;
+  theap->retained.slices += page->slice_count;
+  theap->retained.small += (page->slice_count == 1);
   page->retained_slot = (uint8_t)(slot + 1);
   return true;
 }
@@ -147,15 +147,15 @@ void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
 // ---- the current page --------------------------------------------------------------------------
 
 static void make_current(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->theap == theap && theap->current[page->bin] == &mx_page_none);
+  mx_check(page->theap == theap && theap->bins.current[page->bin] == &mx_page_none);
   mx_theap_set_current(theap, page->bin, page);
   page->used++;
 }
 
 // Beyond a few, the full page that waited longest is abandoned to whoever frees into it first.
 static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
-  mx_check(theap->full_count[bin] > 0);
-  mx_page_t* const page = mx_list_last(theap->full[bin]);
+  mx_check(theap->bins.full_count[bin] > 0);
+  mx_page_t* const page = mx_list_last(theap->bins.full[bin]);
   remove_full(theap, page);
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
 }
@@ -163,26 +163,27 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 void mx_theap_end_batch(mx_theap_t* theap, size_t bin) {
   mx_batch_t* const batch = mx_theap_batch(theap, bin);
   if (batch == NULL || batch->page.free == NULL) return;
-  batch->until += mx_page_put_back(theap->current[bin], batch->page.free);
+  batch->until += mx_page_put_back(theap->bins.current[bin], batch->page.free);
   batch->page.free = NULL;
 }
 
 // The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->current[page->bin] == page && page->used > 0);
+  mx_check(theap->bins.current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
   mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
-  mx_clear_bit(theap->slack, bin);
+  mx_clear_bit(theap->trimming.slack, bin);
   page->used--;
   mx_page_rest(page);
   if (mx_page_can_extend(page)) {
     push_tail(theap, page);
     return;
   }
-  mx_list_push(&theap->full[bin], page);
+  mx_list_push(&theap->bins.full[bin], page);
   mx_page_set_owner(page, theap->tid | MX_OWNER_FULL);
-  if ((long)++theap->full_count[bin] > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
+  const long count = (long)++theap->bins.full_count[bin];
+  if (count > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
 }
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
@@ -194,10 +195,10 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
 
 // A page of the full list that others freed into. Of a long list each search looks at a few.
 static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
-  for (uint32_t n = mx_min(theap->full_count[bin], FULL_LOOKS); n > 0; n--) {
-    mx_page_t* const page = theap->full[bin];
+  for (uint32_t n = mx_min(theap->bins.full_count[bin], FULL_LOOKS); n > 0; n--) {
+    mx_page_t* const page = theap->bins.full[bin];
     if (!mx_page_collect_remote(page)) {
-      mx_list_turn(&theap->full[bin]);
+      mx_list_turn(&theap->bins.full[bin]);
       continue;
     }
     remove_full(theap, page);
@@ -230,7 +231,7 @@ static bool is_better(const mx_page_t* page, const mx_page_t* other) {
 // again, and go.
 static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   mx_page_t* best = NULL;
-  mx_page_t* next = theap->partial[bin];
+  mx_page_t* next = theap->bins.partial[bin];
   for (long i = mx_option(page_max_candidates); next != NULL && i > 0; i--) {
     mx_page_t* const page = next;
     next = page->next;
@@ -238,9 +239,9 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     const bool is_sparse = (blocks_to_give(page) > page->reserved / SPARSE_SHARE);
     if (best == NULL || is_better(page, best)) best = page;
     if (best == page && !is_sparse && is_worth_a_visit(page)) break;
-    if (is_sparse && page == theap->partial[bin]) mx_list_turn(&theap->partial[bin]);
+    if (is_sparse && page == theap->bins.partial[bin]) mx_list_turn(&theap->bins.partial[bin]);
   }
-  if (best == NULL) best = theap->partial[bin];
+  if (best == NULL) best = theap->bins.partial[bin];
   if (best == NULL || !mx_page_hold(best)) return NULL;
   forget_retained(theap, best);
   remove_partial(theap, best);
@@ -248,7 +249,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
 }
 
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
-  mx_check(theap->current[bin] == &mx_page_none);
+  mx_check(theap->bins.current[bin] == &mx_page_none);
   mx_page_t* page = pick_partial(theap, bin);
   if (page == NULL) page = pick_full(theap, bin);
   if (page != NULL) return page;
@@ -258,7 +259,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = NULL;
   }
   if (page == NULL) {
-    page = mx_page_fresh(theap->heap, bin, theap->full_count[bin] > 0);
+    page = mx_page_fresh(theap->heap, bin, theap->bins.full_count[bin] > 0);
     mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
   }
@@ -284,11 +285,11 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE && theap->heap != NULL);
   *is_zero = false;
   for (;;) {
-    mx_page_t* page = theap->current[bin];
+    mx_page_t* page = theap->bins.current[bin];
     if (page != &mx_page_none) {
       if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
-      mx_page_t* const other = theap->partial[bin];
+      mx_page_t* const other = theap->bins.partial[bin];
       const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
       if (!has_other && extend_page(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
@@ -315,7 +316,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
-  mx_page_t* const page = mx_list_last(theap->partial[bin]);
+  mx_page_t* const page = mx_list_last(theap->bins.partial[bin]);
   if (page == NULL) return;
   forget_retained(theap, page);
   remove_partial(theap, page);
@@ -327,15 +328,15 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
 // program has done with are found here. One that was empty in two rounds goes.
 static void release_idle(mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
-    mx_page_t* const page = theap->current[bin];
+    mx_page_t* const page = theap->bins.current[bin];
     if (page == &mx_page_none) continue;
     if (page->used > 1) {
-      mx_clear_bit(theap->idle, bin);
-      if (mx_unlikely(mx_has_bit(theap->slack, bin))) mx_theap_look_for_slack(theap, page);
-    } else if (!mx_has_bit(theap->idle, bin)) {
-      mx_set_bit(theap->idle, bin);
+      mx_clear_bit(theap->trimming.idle, bin);
+      if (mx_unlikely(mx_has_bit(theap->trimming.slack, bin))) mx_theap_look_for_slack(theap, page);
+    } else if (!mx_has_bit(theap->trimming.idle, bin)) {
+      mx_set_bit(theap->trimming.idle, bin);
     } else {
-      mx_clear_bit(theap->idle, bin);
+      mx_clear_bit(theap->trimming.idle, bin);
       mx_theap_set_current(theap, bin, &mx_page_none);
       page->used = 0;
       mx_page_release(page);
@@ -349,7 +350,7 @@ static void release_idle(mx_theap_t* theap) {
 
 // Detaches the current page with exact counts; NULL when there is none.
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
-  mx_page_t* page = theap->current[bin];
+  mx_page_t* page = theap->bins.current[bin];
   if (page == &mx_page_none) return NULL;
   mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
@@ -383,27 +384,27 @@ static void begin_collect(mx_theap_t* theap, bool force) {
     if (page->used == 0) mx_page_release(page);
     else make_current(theap, page);
   }
-  theap->collect_list = FIRST_LIST;
-  theap->collect_at = theap->partial[FIRST_LIST / 2];
+  theap->collecting.list = FIRST_LIST;
+  theap->collecting.at = theap->bins.partial[FIRST_LIST / 2];
 }
 
 // Goes on with a pass: collects in so many pages, those of each bin's partial list and then those
 // of its full one.
 static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
-  while (pages > 0 && theap->collect_list != 0) {
-    const size_t list = theap->collect_list;
-    mx_page_t* const page = theap->collect_at;
+  while (pages > 0 && theap->collecting.list != 0) {
+    const size_t list = theap->collecting.list;
+    mx_page_t* const page = theap->collecting.at;
     if (page != NULL) {
       pages--;
-      theap->collect_at = page->next;
+      theap->collecting.at = page->next;
       if (list % 2 == 0) collect_partial(theap, page, force);
       else collect_full(theap, page);
       continue;
     }
     const size_t next = list + 1, bin = next / 2;
-    theap->collect_list = (bin < MX_BIN_COUNT ? next : 0);
+    theap->collecting.list = (bin < MX_BIN_COUNT ? next : 0);
     if (bin < MX_BIN_COUNT) {
-      theap->collect_at = (next % 2 == 0 ? theap->partial[bin] : theap->full[bin]);
+      theap->collecting.at = (next % 2 == 0 ? theap->bins.partial[bin] : theap->bins.full[bin]);
     }
   }
 }
@@ -425,12 +426,12 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
       mx_page_rest(page);
       mx_page_abandon(page);
     }
-    while ((page = theap->partial[bin]) != NULL) {
+    while ((page = theap->bins.partial[bin]) != NULL) {
       remove_partial(theap, page);
       mx_page_collect(page);
       mx_page_abandon(page);
     }
-    while ((page = theap->full[bin]) != NULL) {
+    while ((page = theap->bins.full[bin]) != NULL) {
       remove_full(theap, page);
       mx_page_collect(page);
       mx_page_abandon(page);
@@ -444,7 +445,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
   if (theap->visits % VISITS_PER_ROUND == 0) {
     release_idle(theap);
     mx_magazines_clear(theap, false);
-    if (theap->retained_slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
+    if (theap->retained.slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0) {
@@ -453,6 +454,6 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
   }
   const long collect = mx_option(generic_collect);
   const bool is_due = (collect > 0 && theap->visits % (unsigned long)collect == 0);
-  if (is_due && theap->collect_list == 0) begin_collect(theap, false);
-  if (mx_unlikely(theap->collect_list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
+  if (is_due && theap->collecting.list == 0) begin_collect(theap, false);
+  if (mx_unlikely(theap->collecting.list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
 }

@@ -15,7 +15,8 @@ static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t
   size_t count = 0;
   for (const mx_page_t* page = list; page != NULL; before = page, page = page->next) {
     if (page->prev != before || ++count > most || !is_own(theap, page, bin)) return false;
-    if (page->retained_slot != 0 && theap->retained[page->retained_slot - 1] != page) return false;
+    const uint32_t slot = page->retained_slot;
+    if (slot != 0 && theap->retained.pages[slot - 1] != page) return false;
   }
   return count == most && (list == NULL || before == list->prev);
 }
@@ -29,13 +30,13 @@ static bool are_full(const mx_page_t* page) {
 
 bool mx_theap_is_valid(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
-    const mx_page_t* const current = theap->current[bin];
+    const mx_page_t* const current = theap->bins.current[bin];
     if (current != &mx_page_none && (current->used == 0 || !is_own(theap, current, bin))) {
       return false;
     }
-    if (!is_list_valid(theap, theap->partial[bin], bin, theap->partial_count[bin]) ||
-        !is_list_valid(theap, theap->full[bin], bin, theap->full_count[bin]) ||
-        !are_full(theap->full[bin])) {
+    if (!is_list_valid(theap, theap->bins.partial[bin], bin, theap->bins.partial_count[bin]) ||
+        !is_list_valid(theap, theap->bins.full[bin], bin, theap->bins.full_count[bin]) ||
+        !are_full(theap->bins.full[bin])) {
       return false;
     }
   }

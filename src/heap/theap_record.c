@@ -12,13 +12,13 @@ static mx_theap_t* theap_records;
 mx_theap_t* mx_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
   mx_theap_t* theap = theap_records;
-  if (theap != NULL) theap_records = theap->next_in_heap;
+  if (theap != NULL) theap_records = theap->links.next_in_heap;
   mx_lock_release(&theap_records_lock);
   if (theap != NULL) return theap;
   theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
   if (theap == NULL) return NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->front[bin] = theap->current[bin] = &mx_page_none;
+    theap->bins.front[bin] = theap->bins.current[bin] = &mx_page_none;
   }
   return theap;
 }
@@ -38,7 +38,7 @@ static mx_theap_t** after_end_place(uintptr_t tid) {
   mx_theap_t** at = &after_end_theaps;
   for (uintptr_t way = after_end_hash(tid); *at != NULL; way <<= 1) {
     if ((((*at)->tid ^ tid) & ~MX_OWNER_TAGS) == 0) break;
-    at = &(*at)->after_end[way >> (sizeof(way) * 8 - 1)];
+    at = &(*at)->thread.after_end[way >> (sizeof(way) * 8 - 1)];
   }
   return at;
 }
@@ -47,24 +47,24 @@ static mx_theap_t** after_end_place(uintptr_t tid) {
 static void remove_after_end(mx_theap_t* theap) {
   mx_theap_t** const place = after_end_place(theap->tid);
   mx_theap_t** end = place;
-  while ((*end)->after_end[0] != NULL || (*end)->after_end[1] != NULL) {
-    end = &(*end)->after_end[(*end)->after_end[0] == NULL];
+  while ((*end)->thread.after_end[0] != NULL || (*end)->thread.after_end[1] != NULL) {
+    end = &(*end)->thread.after_end[(*end)->thread.after_end[0] == NULL];
   }
   mx_theap_t* const last = *end;
   *end = NULL;
   if (last != theap) {
-    last->after_end[0] = theap->after_end[0];
-    last->after_end[1] = theap->after_end[1];
+    last->thread.after_end[0] = theap->thread.after_end[0];
+    last->thread.after_end[1] = theap->thread.after_end[1];
     *place = last;
   }
-  theap->after_end[0] = theap->after_end[1] = NULL;
-  theap->is_after_end = false;
+  theap->thread.after_end[0] = theap->thread.after_end[1] = NULL;
+  theap->thread.is_after_end = false;
 }
 
 void mx_theap_enter_after_end(mx_theap_t* first) {
   mx_check(first == first->first && first->tid != 0);
   mx_lock_acquire(&theap_records_lock);
-  first->is_after_end = true;
+  first->thread.is_after_end = true;
   *after_end_place(first->tid) = first;
   mx_lock_release(&theap_records_lock);
 }
@@ -80,33 +80,33 @@ mx_theap_t* mx_theap_take_after_end(uintptr_t tid) {
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL);
   mx_lock_acquire(&theap_records_lock);
-  if (theap->is_after_end) remove_after_end(theap);
+  if (theap->thread.is_after_end) remove_after_end(theap);
   // Without pages its front is empty already, and so are its batches.
-  for (size_t bin = 0; theap->is_batched && bin < MX_BIN_COUNT; bin++) {
-    theap->front[bin] = &mx_page_none;
+  for (size_t bin = 0; theap->sampling.is_batched && bin < MX_BIN_COUNT; bin++) {
+    theap->bins.front[bin] = &mx_page_none;
   }
-  theap->is_sampled = theap->is_batched = false;
-  theap->sampling_seen = 0;
-  theap->next_in_heap = theap_records;
+  theap->sampling.is_on = theap->sampling.is_batched = false;
+  theap->sampling.seen = 0;
+  theap->links.next_in_heap = theap_records;
   theap_records = theap;
   mx_lock_release(&theap_records_lock);
 }
 
 void mx_theap_wipe(mx_theap_t* theap) {
-  memset(theap->partial, 0, sizeof(theap->partial));
-  memset(theap->full, 0, sizeof(theap->full));
-  memset(theap->partial_count, 0, sizeof(theap->partial_count));
-  memset(theap->full_count, 0, sizeof(theap->full_count));
-  memset(theap->retained, 0, sizeof(theap->retained));
+  memset(theap->bins.partial, 0, sizeof(theap->bins.partial));
+  memset(theap->bins.full, 0, sizeof(theap->bins.full));
+  memset(theap->bins.partial_count, 0, sizeof(theap->bins.partial_count));
+  memset(theap->bins.full_count, 0, sizeof(theap->bins.full_count));
+  memset(theap->retained.pages, 0, sizeof(theap->retained.pages));
   if (MX_MAGAZINES && theap->magazines != NULL) {
     memset(theap->magazines, 0, MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));
   }
-  theap->retained_slices = theap->retained_small = 0;
-  theap->collect_list = 0;
-  theap->collect_at = NULL;
+  theap->retained.slices = theap->retained.small = 0;
+  theap->collecting.list = 0;
+  theap->collecting.at = NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
     mx_theap_set_current(theap, bin, &mx_page_none);
-    if (theap->is_batched) theap->batches[bin].page.free = NULL;
+    if (theap->sampling.is_batched) theap->sampling.batches[bin].page.free = NULL;
   }
 }
 
@@ -114,9 +114,9 @@ void mx_theap_wipe(mx_theap_t* theap) {
 
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   mx_check(mx_lock_is_mine(&heap->lock));
-  theap->prev_in_heap = NULL;
-  theap->next_in_heap = heap->theaps;
-  if (heap->theaps != NULL) heap->theaps->prev_in_heap = theap;
+  theap->links.prev_in_heap = NULL;
+  theap->links.next_in_heap = heap->theaps;
+  if (heap->theaps != NULL) heap->theaps->links.prev_in_heap = theap;
   heap->theaps = theap;
   // When a heap is deleted, this runs beside the theap's own thread, and changes nothing.
   if (theap->subproc != heap->subproc) theap->subproc = heap->subproc;
@@ -125,20 +125,21 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
 }
 
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
-  if (theap->prev_in_heap != NULL) theap->prev_in_heap->next_in_heap = theap->next_in_heap;
-  else heap->theaps = theap->next_in_heap;
-  if (theap->next_in_heap != NULL) theap->next_in_heap->prev_in_heap = theap->prev_in_heap;
+  mx_theap_t *const next = theap->links.next_in_heap, *const prev = theap->links.prev_in_heap;
+  if (prev != NULL) prev->links.next_in_heap = next;
+  else heap->theaps = next;
+  if (next != NULL) next->links.prev_in_heap = prev;
   mx_count_add_locked(&heap->counters.theaps, -1);
 }
 
 void mx_theap_orphan(mx_theap_t* theap) {
   mx_check(theap->first != NULL);
-  if (theap->is_orphan) return;
-  theap->is_orphan = true;
+  if (theap->links.is_orphan) return;
+  theap->links.is_orphan = true;
   mx_theap_t* const first = theap->first;
-  mx_theap_t* head = mx_load_relaxed(&first->orphans);
-  do theap->next_orphan = head;
-  while (!mx_cas_weak_acq_rel(&first->orphans, &head, theap));
+  mx_theap_t* head = mx_load_relaxed(&first->thread.orphans);
+  do theap->links.next_orphan = head;
+  while (!mx_cas_weak_acq_rel(&first->thread.orphans, &head, theap));
 }
 
 bool mx_theap_visit_locks(mx_lock_visit_fn* visit) { return visit(&theap_records_lock); }

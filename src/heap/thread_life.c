@@ -30,15 +30,11 @@ mx_subproc_t mx_subproc_main;
 #define NONE8 NONE2 NONE2 NONE2 NONE2
 #define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
 // Nobody looks further than at their fronts.
-#define EMPTY_THEAP                                                                              \
-  {                                                                                              \
-    {NONE64 NONE64 NONE8 NONE2}, 0, NULL, false, 0, 0, 0, 0, {NULL}, {NULL}, {NULL}, {0}, {0},   \
-        {NULL}, {0}, 0, 0, 0, 0, {0}, 0, false, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL,   \
-        false, NULL, 0, NULL, NULL, {NULL}, false, false, {0}, {0}, {0}, NULL, 0, NULL, NULL,    \
-        0, NULL, false                                                                           \
-  }
+#define EMPTY_THEAP {{{NONE64 NONE64 NONE8 NONE2}}}
+MX_BEGIN_SPARSE
 mx_theap_t mx_theap_empty = EMPTY_THEAP;
 mx_theap_t mx_theap_ended = EMPTY_THEAP;
+MX_END_SPARSE
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
 
 mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
@@ -118,18 +114,18 @@ static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
     mx_tls_theap = first;
   }
   if (mx_tls_last == theap) mx_tls_last = first;
-  theap->next_in_heap = first->spares;
-  first->spares = theap;
+  theap->links.next_in_heap = first->thread.spares;
+  first->thread.spares = theap;
 }
 
 static void absorb_orphans(mx_theap_t* first) {
   mx_check(first != NULL && first == first->first);
-  if (mx_load_relaxed(&first->orphans) == NULL) return;
-  mx_theap_t* next = mx_exchange_acq_rel(&first->orphans, (mx_theap_t*)NULL);
+  if (mx_load_relaxed(&first->thread.orphans) == NULL) return;
+  mx_theap_t* next = mx_exchange_acq_rel(&first->thread.orphans, (mx_theap_t*)NULL);
   for (mx_theap_t* theap; (theap = next) != NULL;) {
-    next = theap->next_orphan;
+    next = theap->links.next_orphan;
     if (theap != first) leave_heap(theap);
-    theap->is_orphan = false;  // only now: nobody else reaches an unbound theap
+    theap->links.is_orphan = false;  // only now: nobody else reaches an unbound theap
     if (theap != first) put_aside(first, theap);
   }
 }
@@ -151,11 +147,11 @@ static void enter_thread(mx_theap_t* theap, mx_theap_t* first) {
   mx_check(first->first == first || theap == first);
   theap->tid = mx_thread_id();
   theap->first = first;
-  theap->is_orphan = false;
-  theap->next_in_thread = NULL;
+  theap->links.is_orphan = false;
+  theap->links.next_in_thread = NULL;
   if (theap == first) return;
-  theap->next_in_thread = first->next_in_thread;
-  first->next_in_thread = theap;
+  theap->links.next_in_thread = first->links.next_in_thread;
+  first->links.next_in_thread = theap;
 }
 
 static void count_thread(mx_theap_t* first, int64_t change) {
@@ -181,12 +177,12 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
     first = mx_theap_record();
     if (first == NULL) return NULL;
     enter_thread(first, first);
-    first->number = mx_os_thread_number();
-    first->spares = NULL;
-    first->heartbeat = 0;
-    first->in_deferred_free = false;
-    first->is_pooled = false;
-    mx_store_relaxed(&first->orphans, (mx_theap_t*)NULL);
+    first->thread.number = mx_os_thread_number();
+    first->thread.spares = NULL;
+    first->thread.heartbeat = 0;
+    first->thread.in_deferred_free = false;
+    first->thread.is_pooled = false;
+    mx_store_relaxed(&first->thread.orphans, (mx_theap_t*)NULL);
   }
   bind(first, &subproc->main_heap);
   count_thread(first, 1);
@@ -218,23 +214,24 @@ mx_theap_t* mx_thread_theap(void) {
 
 static mx_theap_t* in_slot(const mx_theap_t* first, const mx_heap_t* heap) {
   mx_check(heap->slot > 0);
-  if (heap->slot >= first->slot_count) return NULL;
-  mx_theap_t* const theap = first->slots[heap->slot];
+  if (heap->slot >= first->thread.slot_count) return NULL;
+  mx_theap_t* const theap = first->thread.slots[heap->slot];
   if (theap == NULL || mx_load_acquire(&theap->heap) != heap) return NULL;
-  return mx_load_relaxed(&theap->slots_of) == first ? theap : NULL;
+  return mx_load_relaxed(&theap->links.slots_of) == first ? theap : NULL;
 }
 
 // Tables are metadata, which is never given back: doubling bounds what is lost.
 static bool reserve_slot(mx_theap_t* first, size_t slot) {
-  if (slot < first->slot_count) return true;
-  size_t count = mx_max(first->slot_count, SLOTS_MIN);
+  if (slot < first->thread.slot_count) return true;
+  size_t count = mx_max(first->thread.slot_count, SLOTS_MIN);
   while (count <= slot) count *= 2;
   mx_theap_t** slots = (mx_theap_t**)mx_meta_alloc(count * sizeof(mx_theap_t*));
   if (slots == NULL) return false;
-  if (first->slot_count > 0) memcpy(slots, first->slots, first->slot_count * sizeof(mx_theap_t*));
-  first->slots = slots;
-  first->slot_count = count;
-  mx_check(slot < first->slot_count);
+  mx_theap_thread_t* const thread = &first->thread;
+  if (thread->slot_count > 0) memcpy(slots, thread->slots, thread->slot_count * sizeof(slots[0]));
+  first->thread.slots = slots;
+  first->thread.slot_count = count;
+  mx_check(slot < first->thread.slot_count);
   return true;
 }
 
@@ -245,17 +242,17 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
   }
   absorb_orphans(first);
   if (!reserve_slot(first, heap->slot)) return NULL;
-  mx_theap_t* theap = first->spares;
+  mx_theap_t* theap = first->thread.spares;
   if (theap != NULL) {
-    first->spares = theap->next_in_heap;
+    first->thread.spares = theap->links.next_in_heap;
   } else {
     theap = mx_theap_record();
     if (theap == NULL) return NULL;
     enter_thread(theap, first);
   }
-  mx_store_relaxed(&theap->slots_of, first);
+  mx_store_relaxed(&theap->links.slots_of, first);
   bind(theap, heap);
-  first->slots[heap->slot] = theap;
+  first->thread.slots[heap->slot] = theap;
   mx_check(mx_load_relaxed(&theap->heap) == heap);
   return theap;
 }
@@ -292,8 +289,8 @@ mx_subproc_t* mx_thread_subproc(void) {
 
 static bool has_pages(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    if (theap->current[bin] != &mx_page_none || theap->partial[bin] != NULL ||
-        theap->full[bin] != NULL) {
+    if (theap->bins.current[bin] != &mx_page_none || theap->bins.partial[bin] != NULL ||
+        theap->bins.full[bin] != NULL) {
       return true;
     }
   }
@@ -303,7 +300,7 @@ static bool has_pages(const mx_theap_t* theap) {
 static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
   absorb_orphans(first);
   if (mx_thread_subproc() != &mx_subproc_main) return false;
-  for (mx_theap_t* t = first->next_in_thread; t != NULL; t = t->next_in_thread) {
+  for (mx_theap_t* t = first->links.next_in_thread; t != NULL; t = t->links.next_in_thread) {
     if (mx_load_relaxed(&t->heap) != NULL) return false;
   }
   mx_theap_collect(first, true);
@@ -332,7 +329,7 @@ void mx_thread_collect(bool force) {
   if (first == NULL) return;
   mx_call_enter();
   absorb_orphans(first);
-  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->links.next_in_thread) {
     // Held, its heap is being destroyed, or this thread collects: an error was reported meanwhile,
     // and the program's handler collects.
     if (!mx_lock_try(&theap->lock)) continue;
@@ -350,11 +347,11 @@ static size_t bytes_in(const mx_page_t* page) {
 
 size_t mx_thread_owned_bytes(void) {
   size_t bytes = 0;
-  for (mx_theap_t* t = mx_tls_theap->first; t != NULL; t = t->next_in_thread) {
+  for (mx_theap_t* t = mx_tls_theap->first; t != NULL; t = t->links.next_in_thread) {
     if (!mx_lock_try(&t->lock)) continue;  // as in mx_thread_collect
     for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-      if (t->current[bin] != &mx_page_none) bytes += mx_page_size(t->current[bin]);
-      bytes += bytes_in(t->partial[bin]) + bytes_in(t->full[bin]);
+      if (t->bins.current[bin] != &mx_page_none) bytes += mx_page_size(t->bins.current[bin]);
+      bytes += bytes_in(t->bins.partial[bin]) + bytes_in(t->bins.full[bin]);
     }
     mx_lock_release(&t->lock);
   }
@@ -363,7 +360,7 @@ size_t mx_thread_owned_bytes(void) {
 
 void mx_thread_reduce(size_t target) {
   mx_theap_t* theap = mx_tls_theap->first;
-  for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->next_in_thread) {
+  for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->links.next_in_thread) {
     if (!mx_lock_try(&theap->lock)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_abandon_all(theap);
     mx_lock_release(&theap->lock);
@@ -371,17 +368,19 @@ void mx_thread_reduce(size_t target) {
 }
 
 void mx_thread_set_pooled(void) {
-  if (mx_thread_theap() != NULL) mx_tls_theap->first->is_pooled = true;
+  if (mx_thread_theap() != NULL) mx_tls_theap->first->thread.is_pooled = true;
 }
 
 static void end_thread(mx_theap_t* first) {
   mx_check(first == first->first);
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
-  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) leave_heap(theap);
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->links.next_in_thread) {
+    leave_heap(theap);
+  }
   // A thread that gave up a heap touched `first` under the locks of its theaps or the heap's lock:
   // all that is over, and nobody finds these theaps any more.
   for (mx_theap_t *next = first, *theap; (theap = next) != NULL;) {
-    next = theap->next_in_thread;
+    next = theap->links.next_in_thread;
     mx_theap_recycle(theap);
   }
 }
@@ -411,8 +410,8 @@ bool mx_thread_visit_locks(mx_lock_visit_fn* visit) { return visit(&start_lock);
 
 void mx_thread_after_fork(void) {
   mx_theap_t* const first = mx_tls_theap->first;
-  if (first != NULL) first->number = mx_os_thread_number();
-  for (mx_theap_t* theap = first; theap != NULL; theap = theap->next_in_thread) {
+  if (first != NULL) first->thread.number = mx_os_thread_number();
+  for (mx_theap_t* theap = first; theap != NULL; theap = theap->links.next_in_thread) {
     mx_lock_reset(&theap->lock);
   }
 }

@@ -32,8 +32,8 @@ static bool may_give_back(void) {
 // Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
 // asked for. What a page did not need for a round goes back, unless it seems to need it all.
 void mx_theap_expect_slack(mx_theap_t* theap, size_t bin) {
-  if (!mx_has_bit(theap->dense, bin)) mx_set_bit(theap->slack, bin);
-  mx_clear_bit(theap->slack_seen, bin);
+  if (!mx_has_bit(theap->trimming.dense, bin)) mx_set_bit(theap->trimming.slack, bin);
+  mx_clear_bit(theap->trimming.slack_seen, bin);
 }
 
 static void discard_slack(const mx_page_t* page) {
@@ -52,12 +52,12 @@ static void discard_slack(const mx_page_t* page) {
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   const size_t bin = page->bin;
   const bool is_dense = (page->capacity > page->reserved / 2);
-  if (!is_dense && !mx_has_bit(theap->slack_seen, bin)) {
-    mx_set_bit(theap->slack_seen, bin);
+  if (!is_dense && !mx_has_bit(theap->trimming.slack_seen, bin)) {
+    mx_set_bit(theap->trimming.slack_seen, bin);
     return;
   }
-  mx_clear_bit(theap->slack, bin);
-  if (is_dense) mx_set_bit(theap->dense, bin);
+  mx_clear_bit(theap->trimming.slack, bin);
+  if (is_dense) mx_set_bit(theap->trimming.dense, bin);
   else discard_slack(page);
 }
 

@@ -64,7 +64,7 @@ static void tally_page(tally_t* tally, const mx_page_t* page) {
   size_t used = page->used;
   // A current page counts itself as well. Records of theaps never go away, so this one is there.
   const mx_theap_t* const theap = page->theap;
-  if (theap != NULL && theap->current[bin] == page && used > 0) used--;
+  if (theap != NULL && theap->bins.current[bin] == page && used > 0) used--;
   if (used > carved) used = carved;
   tally->live_count[bin] += used;
   tally->free_count[bin] += carved - used;

@@ -10,8 +10,9 @@
 #include "../page/padding.h"
 #include "report.h"
 
-#define FIELD(type, field) \
-  X(#type "." #field, offsetof(mx_##type##_t, field), sizeof(((mx_##type##_t*)0)->field))
+#define FIELD_IN(type, part, field)                                                                \
+  X(#type "." #field, offsetof(mx_##type##_t, part field), sizeof(((mx_##type##_t*)0)->part field))
+#define FIELD(type, field) FIELD_IN(type, , field)
 #define SIZE(type) X("sizeof." #type, sizeof(mx_##type##_t), 0)
 #define NUMBER(name, value) X(name, value, 0)
 
@@ -26,8 +27,8 @@
   FIELD(arena, records) FIELD(arena, meta_size) FIELD(arena, id) FIELD(arena, is_pinned)          \
   FIELD(arena, mapping) FIELD(arena, mapping_size) SIZE(arena)                                    \
   FIELD(arenas, count) FIELD(arenas, items)                                                       \
-  FIELD(theap, tid) FIELD(theap, heap) FIELD(theap, first) FIELD(theap, number)                   \
-  FIELD(theap, next_in_heap) SIZE(theap)                                                          \
+  FIELD(theap, tid) FIELD(theap, heap) FIELD(theap, first) FIELD_IN(theap, thread., number)       \
+  FIELD_IN(theap, links., next_in_heap) SIZE(theap)                                               \
   FIELD(heap, subproc) FIELD(heap, theaps) FIELD(heap, next) FIELD(heap, tag) FIELD(heap, id)     \
   SIZE(heap)                                                                                      \
   FIELD(subproc, heaps) FIELD(subproc, next) FIELD(subproc, os_pages) FIELD(subproc, main_heap)   \
@@ -88,5 +89,6 @@ mx_used static const layout_table_t layout_table = {
 const mx_layout_t* const mx_layout = &layout_table.head;
 
 #undef FIELD
+#undef FIELD_IN
 #undef SIZE
 #undef NUMBER

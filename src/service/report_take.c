@@ -83,9 +83,9 @@ static bool owner_sleeps(taking_t* t, const mx_page_t* page) {
   if (first == NULL) return false;
   seen_t* const seen = &t->seen[((uintptr_t)first / sizeof(mx_theap_t)) % SEEN_THREADS];
   if (seen->first != first) {
+    const uint32_t number = first->thread.number;
     seen->first = first;
-    seen->sleeps =
-        (first->number != mx_os_thread_number() && mx_os_thread_sleeps(first->number));
+    seen->sleeps = (number != mx_os_thread_number() && mx_os_thread_sleeps(number));
   }
   return seen->sleeps;
 }
@@ -326,8 +326,9 @@ static bool has_thread(const mx_mapping_t* m) {
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     mx_heap_t* const heap = &s->main_heap;
     mx_lock_acquire(&heap->lock);
-    for (const mx_theap_t* h = heap->theaps; h != NULL && !found; h = h->next_in_heap) {
-      found = (h->number != mx_os_main_thread_number() && h->tid - m->start < m->end - m->start);
+    for (const mx_theap_t* h = heap->theaps; h != NULL && !found; h = h->links.next_in_heap) {
+      found = (h->thread.number != mx_os_main_thread_number() &&
+               h->tid - m->start < m->end - m->start);
     }
     mx_lock_release(&heap->lock);
   }

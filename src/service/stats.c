@@ -209,8 +209,8 @@ static void add_page(mi_stats_t* stats, mx_page_t* page, bool is_current) {
 static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   stats->theaps.current++;
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    if (theap->current[bin] != &mx_page_none) add_page(stats, theap->current[bin], true);
-    for (mx_page_t* page = theap->partial[bin]; page != NULL; page = page->next) {
+    if (theap->bins.current[bin] != &mx_page_none) add_page(stats, theap->bins.current[bin], true);
+    for (mx_page_t* page = theap->bins.partial[bin]; page != NULL; page = page->next) {
       add_page(stats, page, false);
     }
   }
@@ -221,7 +221,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
   mx_theap_t* theap = mx_tls_theap;
   if (theap == NULL || theap == &mx_theap_empty) return;
   stats->threads.current = 1;
-  for (theap = theap->first; theap != NULL; theap = theap->next_in_thread) {
+  for (theap = theap->first; theap != NULL; theap = theap->links.next_in_thread) {
     add_theap(stats, theap);
   }
   make_consistent(stats);

@@ -46,7 +46,7 @@ static void mark_other_free(const mx_page_t* page, marks_t* marks) {
 // What the page's thread may take blocks of it from without a look.
 static const mx_batch_t* batch_of(const mx_page_t* page) {
   const mx_theap_t* const theap = page->theap;
-  if (theap == NULL || theap->current[page->bin] != page) return NULL;
+  if (theap == NULL || theap->bins.current[page->bin] != page) return NULL;
   return mx_theap_batch(theap, page->bin);
 }
 
@@ -144,9 +144,9 @@ static bool visit_list(const mx_page_t* page, const mx_visit_t* visit) {
 
 bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    const mx_page_t* const current = theap->current[bin];
+    const mx_page_t* const current = theap->bins.current[bin];
     if (current != &mx_page_none && !visit_page(current, visit)) return false;
-    if (!visit_list(theap->partial[bin], visit) || !visit_list(theap->full[bin], visit)) {
+    if (!visit_list(theap->bins.partial[bin], visit) || !visit_list(theap->bins.full[bin], visit)) {
       return false;
     }
   }

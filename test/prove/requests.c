@@ -113,7 +113,7 @@ void prove_aligned_requests(void) {
 // mutant: alloc/fast.h: size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN => size > MX_SMALL_MAX * 3
 void prove_plain_requests(void) {
   start();
-  for (size_t i = 0; i < MX_BIN_COUNT; i++) prove_theap.front[i] = &mx_page_none;
+  for (size_t i = 0; i < MX_BIN_COUNT; i++) prove_theap.bins.front[i] = &mx_page_none;
   const size_t size = nondet_size(), count = nondet_size();
   if (nondet_bool()) {
     if (fast_alloc_in(&prove_theap, size) != NULL) claim(prove_usable >= size);
