@@ -42,7 +42,6 @@ set(mi_source_names
   page/state.c
   heap/adopt.c
   heap/claim.c
-  heap/deferred.c
   heap/fork.c
   heap/heap_cache.c
   heap/heap_end.c
@@ -52,7 +51,6 @@ set(mi_source_names
   heap/os_pages.c
   heap/subproc.c
   heap/theap.c
-  heap/theap_check.c
   heap/theap_record.c
   heap/thread_life.c
   heap/trim.c

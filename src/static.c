@@ -56,7 +56,6 @@
 
 #include "heap/adopt.c"
 #include "heap/claim.c"
-#include "heap/deferred.c"
 #include "heap/fork.c"
 #include "heap/heap_cache.c"
 #include "heap/heap_end.c"
@@ -66,7 +65,6 @@
 #include "heap/os_pages.c"
 #include "heap/subproc.c"
 #include "heap/theap.c"
-#include "heap/theap_check.c"
 #include "heap/theap_record.c"
 #include "heap/thread_life.c"
 #include "heap/trim.c"

@@ -15,6 +15,7 @@
 // current one, or is looked into, and counts as not yet allocated again.
 #include <string.h>
 
+#include "../heap/theap.h"
 #include "../os/thread.h"
 #include "../page/freelist.h"
 #include "../page/holes.h"

@@ -2,6 +2,7 @@
 // What is done when there is no memory.
 #include "../base/hooks.h"
 #include "../heap/huge_cache.h"
+#include "../heap/theap.h"
 #include "../os/os.h"
 #include "alloc.h"
 

@@ -2,6 +2,8 @@
 // The frees that are not the owner's simple case: blocks of other threads' pages, huge blocks,
 // pages that became empty, and pointers that are no block at all.
 #include "../base/hooks.h"
+#include "../heap/claim.h"
+#include "../heap/theap.h"
 #include "../os/track.h"
 #include "../page/remote.h"
 #include "alloc.h"

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../heap/claim.h"
+#include "../heap/theap.h"
 #include "../mem/vmem.h"
 #include "../os/thread.h"
 #include "../page/remote.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../heap/thread_life.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"

@@ -22,6 +22,8 @@
 #include "sample.h"
 
 #include "../base/hooks.h"
+#include "../heap/os_pages.h"
+#include "../heap/theap.h"
 #include "../mem/pagemap.h"
 #include "../mem/random.h"
 #include "../mem/vmem.h"

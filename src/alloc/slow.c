@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "../base/hooks.h"
-#include "../os/os.h"
 #include "../heap/huge_cache.h"
+#include "../heap/theap.h"
+#include "../heap/thread_life.h"
+#include "../os/os.h"
 #include "alloc.h"
 #include "harden.h"
 #include "sample.h"

@@ -6,6 +6,8 @@
 #include "../arena/huge_pages.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/subproc.h"
+#include "../heap/thread_life.h"
 #include "../mem/numa.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"

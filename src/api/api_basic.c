@@ -5,6 +5,7 @@
 // mi_malloc, mi_calloc and mi_free are the fast path itself. errno is set where a request fails,
 // far below, so that nothing follows the fast path.
 #include "../base/facts.h"
+#include "../heap/thread_life.h"
 #include "../os/libc.h"
 #include "verbs.h"
 

@@ -7,6 +7,11 @@
 
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/heap_end.h"
+#include "../heap/heap_record.h"
+#include "../heap/subproc.h"
+#include "../heap/theap.h"
+#include "../heap/thread_life.h"
 #include "../mem/numa.h"
 #include "../service/walk.h"
 #include "handles.h"

@@ -4,6 +4,8 @@
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/theap.h"
+#include "../heap/thread_life.h"
 #include "../service/give_back.h"
 #include "handles.h"
 #include "root.h"

@@ -2,6 +2,7 @@
 // The calls of POSIX, other C libraries, C23 and Windows under the prefix mi_, each with the
 // argument order and the errors of its origin.
 #include "../base/facts.h"
+#include "../heap/thread_life.h"
 #include "../os/libc.h"
 #include "../service/walk.h"
 #include "sized.h"

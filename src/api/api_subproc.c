@@ -3,6 +3,8 @@
 #include <errno.h>
 
 #include "../base/hooks.h"
+#include "../heap/subproc.h"
+#include "../heap/thread_life.h"
 #include "handles.h"
 
 static mi_subproc_id_t subproc_handle(mx_subproc_t* subproc) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The calls on thread-heaps: for the thread that has one in hand, without a look-up.
-#include "handles.h"
 #include "../../include/mimalloc.h"
 #include "../alloc/sample.h"
+#include "../heap/thread_life.h"
+#include "handles.h"
 #include "verbs.h"
 
 mi_theap_t* mi_heap_theap(mi_heap_t* heap) { return mx_api_theap_handle(mx_api_theap_of(heap)); }

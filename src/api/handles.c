@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The way from a heap's handle to the thread's part of it when it is not the one used last.
+#include "../heap/thread_life.h"
 #include "handles.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #define MX_API_HANDLES_H
 
 #include "../../include/mimalloc.h"
-#include "../heap/heap.h"
+#include "../heap/thread_life.h"
 
 MX_BEGIN_DECLS
 // The calling thread's theap of a heap, made if need be; NULL with errno ENOMEM.

@@ -13,7 +13,8 @@
 #include "../os/track.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
-#include "heap.h"
+#include "adopt.h"
+#include "heap_cache.h"
 
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32

@@ -3,7 +3,10 @@
 #include "../base/options.h"
 #include "../os/thread.h"
 #include "../page/remote.h"
-#include "heap.h"
+#include "adopt.h"
+#include "claim.h"
+#include "theap.h"
+#include "thread_life.h"
 
 // Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
 #define FREER_PAGES 1

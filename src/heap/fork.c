@@ -40,7 +40,13 @@
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "../page/state.h"
-#include "heap.h"
+#include "adopt.h"
+#include "fork.h"
+#include "heap_record.h"
+#include "os_pages.h"
+#include "subproc.h"
+#include "theap_record.h"
+#include "thread_life.h"
 
 #define SEEN_WORDS (MX_PAGE_BLOCKS_MAX / MX_WORD_BITS)
 

@@ -8,7 +8,7 @@
 // Collecting with force, making holes, fork and the end of a sub-process give them back. Builds
 // that keep track of each block keep none, as there a page must begin anew.
 #include "../page/holes.h"
-#include "heap.h"
+#include "heap_cache.h"
 
 #define CACHES_PAGES (MX_HOLES && !MX_PADDING && !MX_RANDOM_ORDER)
 

@@ -23,7 +23,13 @@
 #include "../page/holes.h"
 #include "../page/live.h"
 #include "../page/remote.h"
-#include "heap.h"
+#include "adopt.h"
+#include "heap_cache.h"
+#include "heap_end.h"
+#include "heap_record.h"
+#include "os_pages.h"
+#include "theap_record.h"
+#include "thread_life.h"
 
 // ---- deleting ----------------------------------------------------------------------------------
 

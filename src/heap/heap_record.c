@@ -4,7 +4,9 @@
 // Records are recycled within their sub-process, since an outdated pointer may still lead there.
 // Their slot stays, so that the tables of threads stay dense.
 #include "../mem/vmem.h"
-#include "heap.h"
+#include "adopt.h"
+#include "heap_cache.h"
+#include "heap_record.h"
 
 static mx_atomic(size_t) heap_slots;
 static mx_atomic(uint64_t) heap_ids;

@@ -6,8 +6,10 @@
 // pages: those that look as they did at the walk before. What was seen of a page lies in the
 // word `seen` of its first slice in the arena.
 #include "../page/holes.h"
-#include "heap.h"
+#include "heap_record.h"
+#include "hole_walk.h"
 #include "huge_cache.h"
+#include "trim.h"
 
 static bool is_idle(mx_arena_t* arena, const mx_page_t* page, size_t index, bool* has_changed) {
   const uint32_t now = mx_holes_signature(page);

@@ -12,6 +12,7 @@
 #include "../base/options.h"
 #include "../os/os.h"
 #include "../page/freelist.h"
+#include "os_pages.h"
 
 #define KEPT_MAX 512  // slices, 32 MiB
 

@@ -5,7 +5,8 @@
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../page/remote.h"
-#include "heap.h"
+#include "adopt.h"
+#include "os_pages.h"
 
 static mx_lock_t os_records_lock;
 static mx_page_t* os_records;

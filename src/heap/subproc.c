@@ -10,7 +10,12 @@
 
 #include "../mem/vmem.h"
 #include "../os/thread.h"
-#include "heap.h"
+#include "heap_end.h"
+#include "heap_record.h"
+#include "os_pages.h"
+#include "subproc.h"
+#include "theap_record.h"
+#include "thread_life.h"
 
 mx_lock_t mx_subproc_list_lock;
 

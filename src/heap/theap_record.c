@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "../mem/vmem.h"
-#include "heap.h"
+#include "theap_record.h"
 
 // ---- theap records -----------------------------------------------------------------------------
 

@@ -19,7 +19,10 @@
 #include "../os/os.h"
 #include "../os/residence.h"
 #include "../os/thread.h"
-#include "heap.h"
+#include "heap_record.h"
+#include "theap.h"
+#include "theap_record.h"
+#include "thread_life.h"
 
 #define SLOTS_MIN 16
 

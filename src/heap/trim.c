@@ -13,7 +13,8 @@
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
-#include "heap.h"
+#include "adopt.h"
+#include "trim.h"
 
 #define SLACK_LEAST (16 * MX_KIB)  // slack of a page that is worth a call of the OS
 #define TRIM_SHARE 8             // a walk begins when this part more is committed than at the least

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "../base/options.h"
+#include "../heap/subproc.h"
 #include "../mem/vmem.h"
-#include "../heap/heap.h"
 
 // ---- second names ------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@
 // time to time by the background thread.
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/hole_walk.h"
+#include "../heap/subproc.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "give_back.h"

@@ -10,6 +10,7 @@
 
 #include "../alloc/guarded.h"
 #include "../base/facts.h"
+#include "../heap/subproc.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"

@@ -13,6 +13,8 @@
 
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/hole_walk.h"
+#include "../heap/subproc.h"
 #include "../os/os.h"
 #include "../page/holes.h"
 

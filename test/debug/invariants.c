@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "heap/theap.h"
 #include "mistakes.h"
-#include "heap/heap.h"
 
 #define BLOCKS 2000
 

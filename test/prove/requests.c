@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Proves of requests: no sum of size, alignment, offset and padding overflows, and what comes back
 // lies in its block, aligned as asked.
-#include "heap/heap.h"
+#include "heap/thread_life.h"
 
 // The fast path has proofs of its own; elsewhere it is the allocation that it stands for.
 #define mx_alloc_in fast_alloc_in

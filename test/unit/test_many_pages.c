@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "../../include/mimalloc.h"
-#include "../../src/heap/heap.h"
+#include "../../src/heap/adopt.h"
+#include "../../src/heap/theap.h"
+#include "../../src/heap/thread_life.h"
 
 #define PAGES ((size_t)65540)
 #define BIN 64

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "../../include/mimalloc.h"
-#include "../../src/heap/heap.h"
+#include "../../src/heap/thread_life.h"
 
 int main(void) {
   alarm(30);

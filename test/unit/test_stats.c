@@ -10,6 +10,7 @@
 #include "../../src/os/system.h"
 #include "../../src/service/option_names.h"
 #include "../../src/service/stats.h"
+#include "heap/thread_life.h"
 
 static int failures;
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The passing of pages between threads.
+#ifndef MX_HEAP_ADOPT_H
+#define MX_HEAP_ADOPT_H
+
+#include "heap.h"
+
+MX_BEGIN_DECLS
+// Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
+// busy need not have room to grow if it gets memory that was used before.
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
+// Releases an owned page that holds no block.
+void mx_page_release(mx_page_t* page);
+// To be called by the thread that claimed an abandoned page: takes it off the list of such pages.
+void mx_page_own_again(mx_page_t* page);
+// Gives an owned page to nobody, to be found again by its free blocks, if it has any.
+void mx_page_abandon(mx_page_t* page);
+// Gives up a page without a free block. False: it got one meanwhile, and stays the caller's.
+bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid);
+// Finds an abandoned page of the heap with free blocks, and owns it; or NULL.
+mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin);
+// Gives the slices of a page back that no list holds any more. Purges nothing.
+void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page);
+// Enters a new page in its heap's list and counters, and removes it. A main heap has no list.
+void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page);
+mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);
+MX_END_DECLS
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// A theap's pages: which a bin allocates from, and which go.
+#ifndef MX_HEAP_THEAP_H
+#define MX_HEAP_THEAP_H
+
+#include "heap.h"
+
+MX_BEGIN_DECLS
+// Makes the bin's current page have a free block: the page, or NULL when out of memory. *is_zero:
+// the first free block reads as zero but for its link.
+mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero);
+// This thread is about to free into a page of its full list: the page is partial again.
+void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page);
+// A page that is not current became empty by a free of this thread.
+void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page);
+// Takes in a page that this code owns, so that its free blocks get used.
+void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page);
+// Gives up the partial page of a bin that was taken in first.
+void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin);
+// Releases what is empty; with force also what is kept for a while.
+void mx_theap_collect(mx_theap_t* theap, bool force);
+// Gives up all pages.
+void mx_theap_abandon_all(mx_theap_t* theap);
+// Puts a batch's blocks back into the page that they are of, which is the bin's current one.
+void mx_theap_end_batch(mx_theap_t* theap, size_t bin);
+// Whether all its lists and pages are as they should be (debug level 3). Its thread only.
+bool mx_theap_is_valid(const mx_theap_t* theap);
+// Work of every few slow visits.
+void mx_theap_housekeeping(mx_theap_t* theap);
+// Runs the program's deferred-free function in this thread, unless it is running.
+void mx_theap_deferred_free(mx_theap_t* theap, bool force);
+MX_END_DECLS
+
+#endif

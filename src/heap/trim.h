@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Giving back parts of pages in use, on the way.
+#ifndef MX_HEAP_TRIM_H
+#define MX_HEAP_TRIM_H
+
+#include "heap.h"
+
+MX_BEGIN_DECLS
+// The bin's next current page is a new one, which may have more memory than it will need.
+void mx_theap_expect_slack(mx_theap_t* theap, size_t bin);
+// In a round of housekeeping, of a current page whose bin is marked in `slack`: gives back what
+// lies behind its blocks, when it was not needed for a while.
+void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
+// Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.
+size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
+// A page was made: makes holes in a few pages that are mostly free, if what is committed has grown
+// since that was done in all of them.
+void mx_subproc_trim(mx_subproc_t* subproc);
+MX_END_DECLS
+
+#endif
