@@ -35,7 +35,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment bench bench-quick prove platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-quick prove platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -47,6 +47,8 @@ help:
 	@echo "make test         builds release, debug and secure and tests each, and other systems"
 	@echo "make environment  programs under limits, sandboxes, debuggers and in crowds: what the library"
 	@echo "                  does in each, beside the system's malloc"
+	@echo "make probes       misuse of the heap, and the same programs without it, on our builds and on"
+	@echo "                  other allocators; writes the tables of docs/hardening.md"
 	@echo "make prove        proves properties of the source by bounded model checking (an hour), and"
 	@echo "                  judges the protocols between threads by herd7"
 	@echo "make bench        the benchmark suite against the allocators of the distribution"
@@ -98,6 +100,21 @@ environment:
 	@$(CMAKE) --build out/release --parallel $(JOBS) --target mimalloc-environment
 	$(PYTHON) test/environment/environment.py --build out/release/test --library $(LIBRARY) --heavy \
 	  --table out/environments.md
+
+# cargo, clang and the packages of allocators are not asked for: who is not there is named.
+probes:
+	@cmake/need.sh "Running the probes" $(BUILD_NEEDS) c++:g++ $(PYTHON):python3
+	@for build in release secure secure-full; do \
+	  case $$build in secure) level=-DMI_SECURE=ON ;; secure-full) level=-DMI_SECURE_FULL=ON ;; *) level= ;; esac; \
+	  mkdir -p out/$$build; \
+	  { $(CMAKE) -S . -B out/$$build -DCMAKE_BUILD_TYPE=Release $$level $(CMAKE_ARGS) && \
+	    $(CMAKE) --build out/$$build --parallel $(JOBS) --target mimalloc; } >out/$$build/probes.log 2>&1 \
+	    || { cat out/$$build/probes.log; exit 1; }; \
+	done
+	-$(PYTHON) test/probes/peers.py
+	$(PYTHON) test/probes/twins.py --table docs/hardening.md
+	$(PYTHON) test/probes/starts.py --lib secure=out/secure/libmimalloc-secure.so \
+	  --lib full=out/secure-full/libmimalloc-secure.so
 
 bench: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3

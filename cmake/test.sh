@@ -97,6 +97,10 @@ stopped after 200 seconds; the rows that are not named were not run" ;;
         targets="$targets mimalloc-$name"
         selection="$selection|$name"
       done
+      if [ "$preset" = secure-full ]; then
+        targets="$targets mimalloc"
+        selection="$selection|probes-twins|probes-starts"
+      fi
       selection="-R ^(${selection#|})\$"
       ;;
   esac

@@ -7,7 +7,7 @@ Compiles the probes beside this file, runs each one innocent and guilty under ev
 
   score.py                                     every peer and every build of ours that is found
   score.py --lib mine=path/to/lib.so --only    one library
-  score.py --lib mine=... --min-caught 95 --set core     a gate: exit status 1 when below
+  score.py --lib mine=... --min-caught 95 --set basic     a gate: exit status 1 when below
   score.py --contents                          rewrite the table of contents in README.md
 
 What counts is said in README.md. Every fact about a probe (kind, sizes, what a catch is) is read
@@ -52,7 +52,7 @@ class Probe:
     name: str
     kind: str
     source: pathlib.Path
-    core: bool
+    basic: bool
     sizes: tuple
     bys: tuple
     about: str
@@ -107,19 +107,19 @@ def read_probe(source):
     if len(spec) != 1 or not about or not catch:
         sys.exit(f"{source}: the head does not describe a probe")
     fields = dict(field.split("=", 1) for field in spec[0].split()[1:])
-    if fields.get("set") not in ("core", "more"):
-        sys.exit(f"{source}: set is neither core nor more")
+    if fields.get("set") not in ("basic", "more"):
+        sys.exit(f"{source}: set is neither basic nor more")
     kind = source.parent.name
-    return Probe(f"{kind}/{source.stem}", kind, source, fields["set"] == "core",
+    return Probe(f"{kind}/{source.stem}", kind, source, fields["set"] == "basic",
                  numbers(fields["size"]), numbers(fields.get("by", "-")), about.strip(), catch)
 
 
 def read_set():
-    found = {s.parent.name for s in HERE.glob("*/*.c*")}
+    found = {s.parent.name for s in HERE.glob("*/*.c*")} - {"twins"}  # a set of its own
     if found != set(KINDS):
         sys.exit(f"kinds and folders differ: {sorted(found ^ set(KINDS))}")
     probes = [read_probe(s) for k in KINDS for s in sorted((HERE / k).glob("*.c*"))]
-    return sorted(probes, key=lambda p: (KINDS.index(p.kind), not p.core, p.name))
+    return sorted(probes, key=lambda p: (KINDS.index(p.kind), not p.basic, p.name))
 
 
 def compile_all(probes, folder, jobs):
@@ -290,7 +290,7 @@ def table_by_case(scores, cases):
             markdown_row(["probe", "set"] + good), markdown_row(["---"] * (2 + len(good)))]
     for c in cases:
         signs = [SIGNS[scores[n]["cases"][c.label]["outcome"]] for n in good]
-        rows.append(markdown_row([c.label, "core" if c.probe.core else ""] + signs))
+        rows.append(markdown_row([c.label, "basic" if c.probe.basic else ""] + signs))
     return rows + [""]
 
 
@@ -304,14 +304,14 @@ def caught_by_nobody(scores, cases):
 
 
 def report(scores, cases, options):
-    core = [c for c in cases if c.probe.core]
+    basic = [c for c in cases if c.probe.basic]
     rows = ["## Heap crimes caught", "",
             f"Written by `score.py` on {platform.machine()}, Linux {platform.release()};"
             f" {options.repeat} run(s) of each probe, the worst counts."
             + "".join(f" `{k}={v}`" for k, v in options.env.items()), ""]
-    if core:
-        rows += table_by_kind(scores, core, "The core set")
-    if len(core) < len(cases):
+    if basic:
+        rows += table_by_kind(scores, basic, "The basic set")
+    if len(basic) < len(cases):
         rows += table_by_kind(scores, cases, "The whole set")
     rows += table_of_outcomes(scores, cases) + caught_by_nobody(scores, cases)
     if options.matrix:
@@ -326,21 +326,21 @@ BEGIN, END = "<!-- contents: begin -->", "<!-- contents: end -->"
 
 def contents(probes):
     cases = [c for p in probes for c in p.cases()]
-    core = sum(c.probe.core for c in cases)
-    rows = [BEGIN, f"{len(cases)} probes from {len(probes)} programs; {core} of them, from "
-            f"{sum(p.core for p in probes)} programs, are the core set.", ""]
+    basic = sum(c.probe.basic for c in cases)
+    rows = [BEGIN, f"{len(cases)} probes from {len(probes)} programs; {basic} of them, from "
+            f"{sum(p.basic for p in probes)} programs, are the basic set.", ""]
     for kind in KINDS:
         mine = [p for p in probes if p.kind == kind]
         runs = sum(len(p.cases()) for p in mine)
-        core = sum(len(p.cases()) for p in mine if p.core)
-        rows += [f"### {kind}: {runs}, {core} core", "",
+        basic = sum(len(p.cases()) for p in mine if p.basic)
+        rows += [f"### {kind}: {runs}, {basic} basic", "",
                  markdown_row(["program", "set", "sizes", "by", "the crime", "a catch"]),
                  markdown_row(["---"] * 6)]
         for p in mine:
             listed = [", ".join("–" if v is None else str(v) for v in vs)
                       for vs in (p.sizes, p.bys)]
             link = f"[{p.source.stem}]({kind}/{p.source.name})"
-            rows.append(markdown_row([link, "core" if p.core else "more"] + listed
+            rows.append(markdown_row([link, "basic" if p.basic else "more"] + listed
                                      + [p.about, p.catch]))
         rows.append("")
     return "\n".join(rows[:-1] + [END])
@@ -377,7 +377,7 @@ def parse_arguments():
     add("--only", action="store_true", help="score nothing but the --lib libraries")
     add("--memcheck", action="store_true",
         help="score valgrind's memcheck too, which shows that the crimes are crimes; slow")
-    add("--set", choices=["all", "core"], default="all", help="which probes to run")
+    add("--set", choices=["all", "basic"], default="all", help="which probes to run")
     add("--kind", choices=KINDS, action="append", help="run only this kind; may be repeated")
     add("--min-caught", type=int, metavar="N",
         help="fail when a --lib library catches fewer than N; implies --only")
@@ -467,8 +467,8 @@ def main():
         return update_contents(probes, options.contents)
     if options.kind:
         probes = [p for p in probes if p.kind in options.kind]
-    if options.set == "core":
-        probes = [p for p in probes if p.core]
+    if options.set == "basic":
+        probes = [p for p in probes if p.basic]
     cases = [c for p in probes for c in p.cases()]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(prefix="probes-") as scratch:

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-CORE_DOUBLE_FREES = 15
+BASIC_DOUBLE_FREES = 15
 
 
 class Scorer(unittest.TestCase):
@@ -39,10 +39,10 @@ class Scorer(unittest.TestCase):
         return path
 
     def score(self, library, *arguments):
-        """Scores the core double frees; returns the exit status and the JSON of the library."""
+        """Scores the basic double frees; returns the exit status and the JSON of the library."""
         out = self.folder / "out.json"
         command = [sys.executable, str(HERE / "score.py"), "--only", "--lib", f"it={library}",
-                   "--set", "core", "--kind", "double-free", "--json", str(out), *arguments]
+                   "--set", "basic", "--kind", "double-free", "--json", str(out), *arguments]
         status = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return status.returncode, json.loads(out.read_text())["libraries"]["it"]
 
@@ -54,13 +54,13 @@ class Scorer(unittest.TestCase):
 
     def test_blind_allocator_misses_and_fails_the_gate(self):
         status, result = self.score(self.shim("BLIND"), "--min-caught", "1")
-        self.assertEqual(self.outcomes(result), {"missed": CORE_DOUBLE_FREES})
+        self.assertEqual(self.outcomes(result), {"missed": BASIC_DOUBLE_FREES})
         self.assertEqual(self.false_alarms(result), 0)
         self.assertEqual(status, 1)
 
     def test_watchful_allocator_catches_and_passes_exactly_at_its_score(self):
         status, result = self.score(self.shim("WATCHFUL"), "--min-caught", "15")
-        self.assertEqual(self.outcomes(result), {"caught": CORE_DOUBLE_FREES})
+        self.assertEqual(self.outcomes(result), {"caught": BASIC_DOUBLE_FREES})
         self.assertTrue(all(r["report"] and r["how"] == "SIGABRT"
                             for r in result["cases"].values()))
         self.assertEqual(status, 0)
@@ -69,18 +69,18 @@ class Scorer(unittest.TestCase):
 
     def test_a_report_without_a_stop_is_no_catch(self):
         status, result = self.score(self.shim("LENIENT"), "--min-caught", "1")
-        self.assertEqual(self.outcomes(result), {"reported": CORE_DOUBLE_FREES})
+        self.assertEqual(self.outcomes(result), {"reported": BASIC_DOUBLE_FREES})
         self.assertEqual(self.false_alarms(result), 0)
         self.assertEqual(status, 1)
 
     def test_a_hang_is_no_catch(self):
         status, result = self.score(self.shim("STUCK"), "--min-caught", "1", "--timeout", "0.5")
-        self.assertEqual(self.outcomes(result), {"hang": CORE_DOUBLE_FREES})
+        self.assertEqual(self.outcomes(result), {"hang": BASIC_DOUBLE_FREES})
         self.assertEqual(status, 1)
 
     def test_false_alarms_fail_the_gate(self):
         status, result = self.score(self.shim("NERVOUS"), "--min-caught", "0")
-        self.assertEqual(self.false_alarms(result), CORE_DOUBLE_FREES)
+        self.assertEqual(self.false_alarms(result), BASIC_DOUBLE_FREES)
         self.assertEqual(status, 1)
 
     def test_an_allocator_that_stops_honest_programs_is_not_scored(self):

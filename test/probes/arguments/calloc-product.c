@@ -2,7 +2,7 @@
 // Asks calloc for elements of the size given whose product overflows to a small number.
 //
 // A catch: calloc fails.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Asks malloc for a negative number of bytes.
 //
 // A catch: malloc fails.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Frees a block, allocates blocks of other sizes, and frees the first block again.
 //
 // A catch: the second free of the block stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Grows a block, frees the result, and frees the pointer from before the growth as well.
 //
 // A catch: the free of the old pointer stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // A block is freed by another thread, which ends, and then by the thread that allocated it.
 //
 // A catch: the second free stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

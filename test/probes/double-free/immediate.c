@@ -2,7 +2,7 @@
 // Frees a block twice in a row.
 //
 // A catch: the second free stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Frees memory that the program got from mmap itself.
 //
 // A catch: the free stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 #include <sys/mman.h>
 

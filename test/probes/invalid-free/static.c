@@ -2,7 +2,7 @@
 // Frees an array of static storage, at an offset that grows with the size.
 //
 // A catch: the free stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 static _Alignas(16) unsigned char array[2 * PROBE_MAX_SIZE];

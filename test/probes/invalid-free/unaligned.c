@@ -2,7 +2,7 @@
 // Frees a pointer one byte into a block, which no allocator can have handed out.
 //
 // A catch: the free stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Copies 1, 8 or 32 bytes too many into a block with memcpy, then frees it.
 //
 // A catch: the copy stops the program, or the free does.
-// probe: set=core size=8,4096,262144 by=1,8,32
+// probe: set=basic size=8,4096,262144 by=1,8,32
 #include "../probe.h"
 
 static unsigned char source[PROBE_MAX_SIZE + PROBE_MAX_BY];

@@ -3,7 +3,7 @@
 // 1.
 //
 // A catch: the delete stops the program.
-// probe: set=core size=-
+// probe: set=basic size=-
 #include "../probe.h"
 
 int main(int argc, char** argv) {

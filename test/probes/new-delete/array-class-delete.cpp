@@ -3,7 +3,7 @@
 // is not the start of the block, which begins with the number of elements.
 //
 // A catch: the delete stops the program.
-// probe: set=core size=-
+// probe: set=basic size=-
 #include "../probe.h"
 
 struct Watched {

@@ -3,7 +3,7 @@
 // size of one element.
 //
 // A catch: the delete stops the program.
-// probe: set=core size=-
+// probe: set=basic size=-
 #include "../probe.h"
 
 struct Plain {

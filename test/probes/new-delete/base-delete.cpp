@@ -3,7 +3,7 @@
 // the size of the base is passed on.
 //
 // A catch: the delete stops the program.
-// probe: set=core size=-
+// probe: set=basic size=-
 #include "../probe.h"
 
 struct Base {

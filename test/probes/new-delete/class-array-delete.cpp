@@ -3,7 +3,7 @@
 // the word before the block for the number of elements.
 //
 // A catch: the delete stops the program.
-// probe: set=core size=-
+// probe: set=basic size=-
 #include "../probe.h"
 
 struct Watched {

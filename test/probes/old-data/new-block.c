@@ -3,7 +3,7 @@
 // secret in them.
 //
 // A catch: the secret is in none of them, or the search stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

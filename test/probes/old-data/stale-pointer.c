@@ -2,7 +2,7 @@
 // Fills a block with a secret, frees it, and looks for the secret through the stale pointer.
 //
 // A catch: the secret is gone, or the search stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

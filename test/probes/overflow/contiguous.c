@@ -2,7 +2,7 @@
 // Fills a block and goes on past its end by 1, 8 or 32 bytes, then frees it.
 //
 // A catch: the write stops the program, or the free does.
-// probe: set=core size=8,4096,262144 by=1,8,32
+// probe: set=basic size=8,4096,262144 by=1,8,32
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Grows a block given a pointer to its middle.
 //
 // A catch: the call stops the program or fails.
-// probe: set=more size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

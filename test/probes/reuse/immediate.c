@@ -2,7 +2,7 @@
 // Frees a block and allocates one of the same size.
 //
 // A catch: the new block is not where the old one was.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Asks for the usable size of a freed block.
 //
 // A catch: the call stops the program or answers 0.
-// probe: set=more size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 #include <malloc.h>
 

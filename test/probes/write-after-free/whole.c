@@ -2,7 +2,7 @@
 // Writes all of a freed block and then allocates and frees blocks of its size many times over.
 //
 // A catch: the write stops the program, or one of the later calls does.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Writes the first byte of a block of no bytes whose alignment is the size given, and frees it.
 //
 // A catch: the write stops the program, or the free does.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 // Reads the first byte of an array of no elements of the size given, from calloc.
 //
 // A catch: the read stops the program.
-// probe: set=core size=8,4096,262144
+// probe: set=basic size=8,4096,262144
 #include "../probe.h"
 
 int main(int argc, char** argv) {
