@@ -40,7 +40,7 @@ SECONDS = 20  # for one test
 # What reaches a file, the quickest first; the longest beginning of its name counts.
 REACHED_BY = {
     "base/fmt": ["unit/test_fmt"],
-    "mem/bitmap": ["unit/test_bits", "api/basic"],
+    "mem/bitmap": ["unit/test_bitmap", "api/basic"],
     "": ["unit/test_bits", "unit/test_many_pages", "unit/test_reciprocal", "api/basic", "api/aligned",
          "api/edges", "api/arena", "api/heap", "api/posix", "api/heap_many", "api/heap_threads",
          "api/moved", "api/subproc"],

@@ -36,7 +36,7 @@ size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, siz
       start = i;
       continue;
     }
-    const size_t ones = mx_min(~word == 0 ? MX_WORD_BITS : mx_bit_low(~word), MX_WORD_BITS - shift);
+    const size_t ones = (~word == 0 ? MX_WORD_BITS : mx_bit_low(~word));
     i = mx_min(i + ones, bits);
     const size_t aligned = mx_align_up(start + offset, align) - offset;
     if (aligned + n <= i) return aligned;
