@@ -71,8 +71,10 @@ set(mi_source_names
   profile/out.c
   profile/pprof.c
   profile/records.c
+  profile/scratch.c
   profile/texts.c
   profile/trace.c
+  profile/triggers.c
   service/arena_map.c
   service/cgroup.c
   service/layout.c

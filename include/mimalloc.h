@@ -1128,6 +1128,10 @@ typedef enum mi_option_e {
   mi_option_prof_depth,                     ///< frames of a call stack, 0 to 128 (64)
   mi_option_prof_memory,                    ///< bound on the profiler's records (16 MiB, in KiB)
   mi_option_prof_at_exit,                   ///< write one at exit, where prof_file names it (1)
+  mi_option_prof_signal,                    ///< write one after this signal (0: none)
+  mi_option_prof_interval,                  ///< write one every so many bytes (0: never)
+  mi_option_prof_peak,                      ///< write one at each peak so much higher (0: never)
+  mi_option_prof_at_limit,                  ///< write one when memory runs out (0)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name

@@ -87,8 +87,10 @@
 #include "profile/out.c"
 #include "profile/pprof.c"
 #include "profile/records.c"
+#include "profile/scratch.c"
 #include "profile/texts.c"
 #include "profile/trace.c"
+#include "profile/triggers.c"
 
 #include "service/arena_map.c"
 #include "service/cgroup.c"

@@ -15,6 +15,7 @@ mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
 
 mx_cold void* mx_alloc_failed(size_t size) {
   mx_error(ENOMEM, "unable to allocate memory (%zu bytes)\n", size);
+  if (mx_hooks.memory_ran_out != NULL && size <= MX_MAX_ALLOC) mx_hooks.memory_ran_out();
   mx_os_set_errno(ENOMEM);
   return NULL;
 }

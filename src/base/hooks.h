@@ -35,6 +35,8 @@ typedef struct mx_hooks_s {
   void* (*begin_note)(void* block, size_t size, double probability, const void* frame);
   void (*resize_note)(void* note, size_t size);
   void (*end_note)(void* note);
+  // An allocation fails for want of memory; no lock is held.
+  void (*memory_ran_out)(void);
   // Debug builds: a block is now its user's, or no longer.
   void (*block_allocated)(const void* block);
   void (*block_freed)(const void* block);

@@ -86,7 +86,11 @@
   X(prof_rate, PROF_RATE, 0, 1 << 30)                                                     \
   X(prof_depth, PROF_DEPTH, 0, 128)                                                       \
   X(prof_memory, PROF_MEMORY, 0, MX_PROF_KIB_MAX)                                         \
-  X(prof_at_exit, PROF_AT_EXIT, 0, LONG_MAX)
+  X(prof_at_exit, PROF_AT_EXIT, 0, LONG_MAX)                                              \
+  X(prof_signal, PROF_SIGNAL, 0, 64)                                                      \
+  X(prof_interval, PROF_INTERVAL, 0, LONG_MAX)                                            \
+  X(prof_peak, PROF_PEAK, 0, LONG_MAX)                                                    \
+  X(prof_at_limit, PROF_AT_LIMIT, 0, LONG_MAX)
 
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;

@@ -150,11 +150,6 @@ bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, 
 unsigned long mx_os_pid(void) { return 0; }
 uint64_t mx_os_clock_nsecs(void) { return mx_os_clock_msecs() * 1000000u; }
 uint64_t mx_os_wall_nsecs(void) { return 0; }
-
-bool mx_os_on_signal(int number, void (*run)(void)) {
-  (void)number, (void)run;
-  return false;
-}
 #endif
 
 #if MX_SYSTEM == MX_WASM

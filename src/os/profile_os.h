@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the profiler asks of a system beyond os.h: call stacks, files, the modules of the
-// process, signals. Where there is no such thing nothing is found, and files cannot be made.
+// process. Where there is no such thing nothing is found, and files cannot be made.
 #ifndef MX_OS_PROFILE_OS_H
 #define MX_OS_PROFILE_OS_H
 
@@ -45,12 +45,9 @@ bool mx_os_file_read(const char* path, void (*write)(void* arg, const void* data
                      void* arg);
 unsigned long mx_os_pid(void);
 
-// ---- time and signals --------------------------------------------------------------------------
+// ---- time --------------------------------------------------------------------------------------
 uint64_t mx_os_clock_nsecs(void);  // monotonic
 uint64_t mx_os_wall_nsecs(void);   // since 1970
-// Has `run` called at a signal, in its handler. False: there is no such signal, or the program has
-// a handler of its own for it.
-bool mx_os_on_signal(int number, void (*run)(void));
 MX_END_DECLS
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The signal that asks for a report.
+// The signals that ask for a report or a profile.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -12,23 +12,22 @@
 #include <signal.h>
 #include <string.h>
 
-static void (*on_request)(void);
+static void (*on_request)(int number);
 
-static void on_report_signal(int number) {
+static void on_wish_signal(int number) {
   const int saved = errno;
-  (void)number;
-  on_request();
+  on_request(number);
   errno = saved;
 }
 
-bool mx_os_on_report_signal(int number, void (*run)(void)) {
+bool mx_os_on_wish_signal(int number, void (*run)(int number)) {
   struct sigaction action;
   const int saved = errno;
   bool done = (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
-               action.sa_handler == SIG_DFL);
+               (action.sa_handler == SIG_DFL || action.sa_handler == &on_wish_signal));
   if (done) {
     memset(&action, 0, sizeof(action));
-    action.sa_handler = &on_report_signal;
+    action.sa_handler = &on_wish_signal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     on_request = run;
@@ -40,7 +39,7 @@ bool mx_os_on_report_signal(int number, void (*run)(void)) {
 
 #else
 
-bool mx_os_on_report_signal(int number, void (*run)(void)) {
+bool mx_os_on_wish_signal(int number, void (*run)(int number)) {
   (void)number, (void)run;
   return false;
 }

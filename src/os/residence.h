@@ -57,9 +57,9 @@ bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg);
 uint32_t mx_os_thread_number(void);
 uint32_t mx_os_main_thread_number(void);
 bool mx_os_thread_sleeps(uint32_t number);
-// Has `run` called in the handler of a signal. False: there is no such signal, or the program has
-// other plans with it.
-bool mx_os_on_report_signal(int number, void (*run)(void));
+// Has `run`, the same function for all, called in the handler of a signal. False: there is no such
+// signal, or the program has other plans with it.
+bool mx_os_on_wish_signal(int number, void (*run)(int number));
 MX_END_DECLS
 
 #endif

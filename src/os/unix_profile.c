@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files, modules, clocks and signals of the profiler on Linux and other Unix systems.
+// The files, modules and clocks of the profiler on Linux and other Unix systems.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,7 +81,7 @@ bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, 
 
 unsigned long mx_os_pid(void) { return (unsigned long)getpid(); }
 
-// ---- time and signals --------------------------------------------------------------------------
+// ---- time --------------------------------------------------------------------------------------
 
 static uint64_t nsecs_of(clockid_t clock) {
   struct timespec t;
@@ -93,35 +92,6 @@ static uint64_t nsecs_of(clockid_t clock) {
 uint64_t mx_os_clock_nsecs(void) { return nsecs_of(CLOCK_MONOTONIC); }
 
 uint64_t mx_os_wall_nsecs(void) { return nsecs_of(CLOCK_REALTIME); }
-
-static void (*profile_run)(void);
-
-static void on_profile_signal(int number) {
-  const int saved = errno;
-  (void)number;
-  profile_run();
-  errno = saved;
-}
-
-bool mx_os_on_signal(int number, void (*run)(void)) {
-  struct sigaction action;
-  const int saved = errno;
-  if (sigaction(number, NULL, &action) != 0) {
-    errno = saved;
-    return false;
-  }
-  const bool has_info = ((action.sa_flags & SA_SIGINFO) != 0);
-  if (!has_info && action.sa_handler == &on_profile_signal) return true;
-  if (has_info || action.sa_handler != SIG_DFL) return false;
-  memset(&action, 0, sizeof(action));
-  profile_run = run;
-  action.sa_handler = &on_profile_signal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  const bool done = (sigaction(number, &action, NULL) == 0);
-  errno = saved;
-  return done;
-}
 
 // ---- modules -----------------------------------------------------------------------------------
 

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The profiler's start and stop, what the environment and the options say of it, and the
-// taking of samples.
-#include <string.h>
-
+// The profiler's start and stop, what the options say of it, and the taking of samples.
 #include "../alloc/sample.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/profile_os.h"
 #include "profile.h"
 
-#define NAME_MAX_LENGTH 1024
-
 static mx_lock_t control_lock;
-static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
-static bool is_dumped;                   // at the end, once
 
 // ---- samples -----------------------------------------------------------------------------------
 
@@ -28,6 +21,7 @@ static void* take_sample(void* block, size_t size, double probability, const voi
   }
   mx_note_t* const note = mx_prof_note(frames, depth, block, size, probability);
   if (note != NULL) mx_prof_trace_alloc(note);
+  if (depth >= 0) mx_prof_sample_taken();
   return note;
 }
 
@@ -48,6 +42,7 @@ bool mx_prof_start(size_t rate) {
   if (rate == 0) rate = mx_sample_default_rate();
   rate = mx_min(rate, MX_PROF_RATE_MAX);
   if (!mx_prof_prepare()) return false;
+  if (mx_option(prof_at_limit) != 0) mx_prof_keep_reserve();
   const bool was_paused = mx_sample_pause(true);
   mx_os_walk_prepare();
   mx_lock_acquire(&control_lock);
@@ -77,37 +72,13 @@ void mx_prof_apply(void) {
 
 // ---- the environment ---------------------------------------------------------------------------
 
-static char lower(char c) { return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c; }
-
-// A text is no option's value: those are numbers.
-static void read_file_name(void) {
-  static const char name[] = "mimalloc_prof_file=";
-  char** const environment = mx_os_environ();
-  for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-    const char* const entry = environment[i];
-    size_t n = 0;
-    while (name[n] != 0 && lower(entry[n]) == name[n]) n++;
-    if (name[n] != 0) continue;
-    const size_t length = strlen(entry + n);
-    if (length >= sizeof(file_name)) mx_warning("the name of prof_file is too long\n");
-    else memcpy(file_name, entry + n, length + 1);
-    return;
-  }
-}
-
 void mx_prof_init(void) {
   mx_hooks.begin_note = &take_sample;
   mx_hooks.resize_note = &resize_sample;
   mx_hooks.end_note = &end_sample;
-  read_file_name();
+  mx_hooks.memory_ran_out = &mx_prof_no_memory;
+  mx_prof_read_file_name();
   if (mx_option(prof) > 0) mx_prof_apply();
-}
-
-void mx_prof_finish(void) {
-  if (file_name[0] == 0 || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
-  if (is_dumped) return;
-  is_dumped = true;
-  mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);
 }
 
 bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
@@ -117,6 +88,7 @@ bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
 void mx_prof_after_fork(bool had_threads) {
   mx_prof_records_after_fork();
   mx_prof_trace_after_fork();
+  mx_prof_scratch_after_fork();
   // What the parent has drawn is its own.
   if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();
   if (had_threads) mx_os_walk_after_fork();

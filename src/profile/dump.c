@@ -33,16 +33,18 @@ static bool write_table(const mx_prof_table_t* table, mx_prof_format_t format,
 bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write_fn* write,
                      void* arg) {
   mx_prof_table_t table;
-  mx_prof_out_t out;
+  mx_prof_out_t* const out = (mx_prof_out_t*)mx_prof_map(sizeof(*out));
+  if (out == NULL) return false;
   // What the receiver allocates is no part of the program's profile, and takes no part in locks.
   const bool was_paused = mx_sample_pause(true);
   bool done = mx_prof_take_table(kind, &table);
   if (done) {
-    mx_prof_out_open(&out, write, arg, format == MX_PROF_PPROF_GZ);
-    done = write_table(&table, format, &out);
+    mx_prof_out_open(out, write, arg, format == MX_PROF_PPROF_GZ);
+    done = write_table(&table, format, out);
     mx_prof_drop_table(&table);
   }
   mx_sample_pause(was_paused);
+  mx_prof_unmap(out, sizeof(*out));
   return done;
 }
 
@@ -102,11 +104,16 @@ static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* pat
   return f.error;
 }
 
-static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path,
+typedef struct prof_paths_s {
+  char path[PROF_PATH_MAX], aside[PROF_PATH_MAX + 64];
+} prof_paths_t;
+
+static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, prof_paths_t* paths,
                        uint32_t number) {
-  char aside[PROF_PATH_MAX + 64];
+  const char* const path = paths->path;
+  char* const aside = paths->aside;
   mx_text_t text;
-  mx_text_init(&text, aside, sizeof(aside));
+  mx_text_init(&text, aside, sizeof(paths->aside));
   mx_text_add(&text, "%s.%lu-%u.part", path, mx_os_pid(), number);
   const int saved = errno;
   errno = 0;
@@ -118,17 +125,20 @@ static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, cons
 }
 
 bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path) {
-  char full[PROF_PATH_MAX];
   mx_text_t text;
   const uint32_t number = mx_add_relaxed(&dump_number, (uint32_t)1);
-  mx_text_init(&text, full, sizeof(full));
-  expand_path(&text, path, number);
-  if (text.length == 0 || text.length + 1 >= sizeof(full)) {
-    mx_warning("the name of a profile is %s\n", text.length == 0 ? "empty" : "too long");
+  prof_paths_t* const paths = (prof_paths_t*)mx_prof_map(sizeof(*paths));
+  if (paths == NULL) {
+    mx_warning("there is no memory to write a profile\n");
     return false;
   }
+  mx_text_init(&text, paths->path, sizeof(paths->path));
+  expand_path(&text, path, number);
+  bool done = (text.length > 0 && text.length + 1 < sizeof(paths->path));
+  if (!done) mx_warning("the name of a profile is %s\n", text.length == 0 ? "empty" : "too long");
   const bool was_paused = mx_sample_pause(true);
-  const bool done = dump_named(kind, format, full, number);
+  done = done && dump_named(kind, format, paths, number);
   mx_sample_pause(was_paused);
+  mx_prof_unmap(paths, sizeof(*paths));
   return done;
 }

@@ -211,8 +211,8 @@ static bool make_slots(pprof_t* p, const mx_prof_table_t* table) {
   for (size_t i = 0; i < table->count; i++) frames += table->rows[i].site->depth;
   p->slots = 2 * frames + 1;
   p->addresses = 0;
-  p->mapped = mx_align_up(p->slots * sizeof(*p->table), mx_facts.os_page);
-  p->table = (location_slot_t*)mx_os_map(NULL, p->mapped, true);
+  p->mapped = p->slots * sizeof(*p->table);
+  p->table = (location_slot_t*)mx_prof_map(p->mapped);
   return p->table != NULL;
 }
 
@@ -244,15 +244,14 @@ static void write_pprof(pprof_t* p, const mx_prof_table_t* table) {
 }
 
 bool mx_prof_write_pprof(mx_prof_out_t* out, const mx_prof_table_t* table) {
-  const size_t size = mx_align_up(sizeof(pprof_t), mx_facts.os_page);
-  pprof_t* const p = (pprof_t*)mx_os_map(NULL, size, true);
+  pprof_t* const p = (pprof_t*)mx_prof_map(sizeof(*p));
   if (p == NULL) return false;
   p->out = out;
   const bool done = make_slots(p, table);
   if (done) {
     write_pprof(p, table);
-    mx_os_unmap(p->table, p->mapped);
+    mx_prof_unmap(p->table, p->mapped);
   }
-  mx_os_unmap(p, size);
+  mx_prof_unmap(p, sizeof(*p));
   return done;
 }

@@ -147,6 +147,17 @@ bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write
 bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path);
 // The format that a file name's ending says.
 mx_prof_format_t mx_prof_format_of(const char* path);
+// ---- triggers.c --------------------------------------------------------------------------------
+void mx_prof_read_file_name(void);
+// At the end of the process.
+void mx_prof_finish(void);
+// Writes a profile of what is live, to the file that the environment names.
+void mx_prof_dump_now(void);
+// The same, if an option wants one: when a sample was taken, and when memory ran out.
+void mx_prof_sample_taken(void);
+void mx_prof_no_memory(void);
+// The same when the memory limit is passed: written when the next sample is taken.
+void mx_prof_limit_passed(void);
 
 // ---- trace.c -----------------------------------------------------------------------------------
 // Tell a tracer, if one listens, of a sample that was taken, and of its end.
@@ -154,15 +165,22 @@ void mx_prof_trace_alloc(mx_note_t* note);
 void mx_prof_trace_free(mx_note_t* note);
 void mx_prof_trace_after_fork(void);
 
+// ---- scratch.c ---------------------------------------------------------------------------------
+// Memory for the time of a dump, zeroed; NULL: there is none.
+void* mx_prof_map(size_t size);
+void mx_prof_unmap(void* p, size_t size);
+// Keeps some for one dump when the system has no more.
+void mx_prof_keep_reserve(void);
+void mx_prof_scratch_after_fork(void);
+
 // ---- control.c ---------------------------------------------------------------------------------
 // Starts, or goes on with another mean distance in bytes; 0: what the option says. False: there is
 // no memory for it.
 bool mx_prof_start(size_t rate);
 void mx_prof_stop(void);
 bool mx_prof_is_on(void);
-// At start: what the environment says. At the end of the process.
+// At start: what the environment says.
 void mx_prof_init(void);
-void mx_prof_finish(void);
 // An option has changed.
 void mx_prof_apply(void);
 bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit);  // those of the records, too

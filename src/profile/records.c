@@ -319,8 +319,8 @@ bool mx_prof_take_table(mx_prof_kind_t kind, mx_prof_table_t* table) {
   // Some more, which may come before the lock is taken again; what is newer still is left out.
   const size_t most = table->state.sites + 16;
   table->kind = kind;
-  table->mapped = mx_align_up(most * sizeof(mx_prof_row_t), mx_facts.os_page);
-  table->rows = (mx_prof_row_t*)mx_os_map(NULL, table->mapped, true);
+  table->mapped = most * sizeof(mx_prof_row_t);
+  table->rows = (mx_prof_row_t*)mx_prof_map(table->mapped);
   if (table->rows == NULL) return false;
   mx_lock_acquire(&prof_lock);
   read_state(&table->state);
@@ -333,4 +333,4 @@ bool mx_prof_take_table(mx_prof_kind_t kind, mx_prof_table_t* table) {
   return true;
 }
 
-void mx_prof_drop_table(mx_prof_table_t* table) { mx_os_unmap(table->rows, table->mapped); }
+void mx_prof_drop_table(mx_prof_table_t* table) { mx_prof_unmap(table->rows, table->mapped); }

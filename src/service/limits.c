@@ -14,6 +14,7 @@
 #include "../heap/subproc.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../profile/profile.h"
 #include "give_back.h"
 
 #define PRESSURE_MSECS 100     // between two walks for holes
@@ -80,6 +81,8 @@ static double set_limit(void) {
 static void on_pressure(bool is_last_resort) {
   if (mx_option(cgroup_limit) > 0 && is_time(&group_at, GROUP_MSECS)) set_limit();
   if (is_last_resort || is_time(&pressure_at, PRESSURE_MSECS)) make_holes(is_last_resort);
+  // Where it fails the profile is written then.
+  if (!mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), 0)) mx_prof_limit_passed();
 }
 
 void mx_limits_apply(void) {

@@ -98,7 +98,9 @@ bool mx_option_is_size(int option) {
 }
 
 // Sizes that are bytes: some are less than one KiB.
-static bool is_in_bytes(int option) { return option == mx_opt_prof_rate; }
+static bool is_in_bytes(int option) {
+  return option == mx_opt_prof_rate || option == mx_opt_prof_interval || option == mx_opt_prof_peak;
+}
 
 const char* mx_option_unused(int option) {
   switch (option) {

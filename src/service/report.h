@@ -99,7 +99,7 @@ typedef struct mx_report_s {
 
 // Takes a report of all sub-processes.
 void mx_report_take(mx_report_t* report);
-// Follows the option report_signal, once at the start.
+// Follows the options report_signal and prof_signal, once at the start.
 void mx_report_init(void);
 
 // ---- advice (report_advice.c) ------------------------------------------------------------------

@@ -1,38 +1,59 @@
 // SPDX-License-Identifier: MIT
-// A report when a signal asks for one. The handler only notes it: the report is printed at the
+// Reports and profiles that a signal asks for. The handler only notes it: they are written at the
 // next slow allocation of any thread, or by the background thread at once, through the hook that
 // both look at.
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../profile/profile.h"
 #include "report.h"
 
-static mx_atomic(int) report_wanted;
-static mx_atomic(mx_visit_fn*) visit_before;  // what the hook was, if that is not over
+enum { WANT_REPORT = 1, WANT_PROFILE = 2 };
 
-static void visit_for_report(void) {
-  mx_visit_fn* hooked = &visit_for_report;
+static mx_atomic(uint32_t) things_wanted;
+static mx_atomic(mx_visit_fn*) visit_before;  // what the hook was, if that is not over
+static int report_number, profile_number;     // of the signals; constant after the start
+
+mx_noinline static void print_report(void) {
+  mx_report_t report;
+  mx_out_t out;
+  mx_report_take(&report);
+  mx_out_open(&out, NULL, NULL);
+  mx_report_text(&out, &report);
+}
+
+static void visit_for_wishes(void) {
+  mx_visit_fn* hooked = &visit_for_wishes;
   mx_visit_fn* const before = mx_exchange_acq_rel(&visit_before, (mx_visit_fn*)NULL);
   mx_cas_strong_acq_rel(&mx_hooks.slow_visit, &hooked, before);
-  if (mx_exchange_acq_rel(&report_wanted, 0) != 0) {
-    mx_report_t report;
-    mx_out_t out;
-    mx_report_take(&report);
-    mx_out_open(&out, NULL, NULL);
-    mx_report_text(&out, &report);
-  }
+  const uint32_t wanted = mx_exchange_acq_rel(&things_wanted, (uint32_t)0);
+  if ((wanted & WANT_REPORT) != 0) print_report();
+  if ((wanted & WANT_PROFILE) != 0) mx_prof_dump_now();
   if (before != NULL) before();
 }
 
-// In the handler.
-static void want_report(void) {
-  mx_store_release(&report_wanted, 1);
-  mx_visit_fn* const before = mx_exchange_acq_rel(&mx_hooks.slow_visit, &visit_for_report);
-  if (before != &visit_for_report) mx_store_release(&visit_before, before);
+static void want(uint32_t what) {
+  mx_or_acq_rel(&things_wanted, what);
+  mx_visit_fn* const before = mx_exchange_acq_rel(&mx_hooks.slow_visit, &visit_for_wishes);
+  if (before != &visit_for_wishes) mx_store_release(&visit_before, before);
   mx_arenas_wake_background();
 }
 
+// In the handler.
+static void on_wish(int number) {
+  uint32_t what = 0;
+  if (number == report_number) what |= WANT_REPORT;
+  if (number == profile_number) what |= WANT_PROFILE;
+  want(what);
+}
+
+static void follow_signal(const char* option, int number) {
+  if (number <= 0 || mx_os_on_wish_signal(number, &on_wish)) return;
+  mx_warning("option %s: there is no signal %d, or it has a handler\n", option, number);
+}
+
 void mx_report_init(void) {
-  const long number = mx_option(report_signal);
-  if (number <= 0 || mx_os_on_report_signal((int)number, &want_report)) return;
-  mx_warning("option report_signal: there is no signal %ld, or it has a handler\n", number);
+  report_number = (int)mx_option(report_signal);
+  profile_number = (int)mx_option(prof_signal);
+  follow_signal("report_signal", report_number);
+  follow_signal("prof_signal", profile_number);
 }
