@@ -247,6 +247,9 @@ def report(results, cases, absent, options):
               ", ".join(f"{name} {sum(a[0] == name for a in alarms)}" for name in results) + ".", ""]
     lines += table(results, cases, "misuse", lambda c: c.row)
     lines += ["", *table(results, cases, "block", kind_of_block)]
+    attacks = [c for c in cases if c.row.startswith("attack")]
+    if attacks:
+        lines += ["", *table(results, attacks, "attack", lambda c: f"{c.name}: {c.about}")]
     return "\n".join(lines + missed_lines(results, cases)) + "\n"
 
 
@@ -271,7 +274,7 @@ def check_table(path, cases, missing):
     """The rows of the document and how many cases each has are those of the programs."""
     text = path.read_text().split(MARKS[0])[1].split(MARKS[1])[0]
     said = {}
-    for line in text.splitlines():
+    for line in text.split("| attack |")[0].splitlines():
         cells = re.split(r" *\| *", line)
         if line.startswith("| ") and cells[2].isdigit():
             said.setdefault(cells[1], int(cells[2]))

@@ -2,6 +2,7 @@
 // Attacks: what the misuse of the other twins is good for. Each works on an allocator that trusts
 // its own links, sizes and order; `done` without a `gone` means that it worked.
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "twin.h"
 
@@ -178,6 +179,21 @@ static void spirit(size_t size, bool wrong) {
   verdict(took_target(16), wrong);
 }
 
+// A piece of the victim's mapping, dressed up as a block that has pages to itself: they are unmapped.
+static void spirit_pages(size_t size, bool wrong) {
+  unsigned char* map = (unsigned char*)mmap(NULL, 64 * KIB, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == (unsigned char*)MAP_FAILED) twin_broken();
+  twin_fill(map, 64 * KIB, 0x41);
+  store(map + 32 * KIB, 0, 0);
+  store(map + 32 * KIB, 1, 8 * KIB | 2);
+  twin_ready();
+  if (wrong) free(twin_hide(map + 32 * KIB + 16));
+  take(size, 16);
+  unsigned char resident[2];
+  verdict(mincore(map + 32 * KIB, 8 * KIB, resident) != 0, wrong);
+}
+
 // The word in front of a block is taken for its size, which grows over the blocks behind it.
 static void overlap(size_t size, bool wrong) {
   unsigned char* blocks[8];
@@ -283,6 +299,7 @@ static const twin_case_t cases[] = {
   {"alias-between", BLOCKS, "freed twice, another one between", alias_between, SIZES},
   {"alias-stolen", BLOCKS, "freed again when it is somebody else's", alias_stolen, SIZES},
   {"spirit", BLOCKS, "a forged block of a static array is freed and allocated", spirit, SIZES},
+  {"spirit-pages", BLOCKS, "a forged block of whole pages is unmapped", spirit_pages, SIZES},
   {"overlap", BLOCKS, "a forged size: a block over its neighbours", overlap, SIZES},
   {"unlink", BLOCKS, "a forged free block is merged", unlink_forged, "4000"},
   {"replace-now", PLACES, "the next block lies where a freed object was", replace_now, SIZES},

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Writes that miss their block by little, and what may notice them: nothing but the end of the
-// program, the frees of all other blocks, the block's own free, realloc or usable size.
+// program, the end of the thread, malloc_trim, the frees of all other blocks, the block's own free,
+// realloc or usable size.
 #include <malloc.h>
+#include <pthread.h>
 
 #include "twin.h"
 
-typedef enum { AT_EXIT, BY_NEIGHBOURS, BY_FREE, BY_REALLOC, BY_USABLE_SIZE } noticed_t;
+typedef enum { AT_EXIT, BY_NEIGHBOURS, BY_FREE, BY_REALLOC, BY_USABLE_SIZE, BY_TRIM } noticed_t;
 
 static unsigned char* blocks[64];
 
@@ -36,8 +38,33 @@ static void miss(size_t size, ptrdiff_t by, noticed_t noticed) {
   } else if (noticed == BY_USABLE_SIZE) {
     twin_sink ^= (unsigned char)malloc_usable_size(p);
     twin_after("malloc_usable_size");
+  } else if (noticed == BY_TRIM) {
+    malloc_trim(0);
+    twin_after("malloc_trim");
   }
 }
+
+typedef struct thread_case {
+  size_t size;
+  ptrdiff_t by;
+} thread_case_t;
+
+static void* miss_in_thread(void* argument) {
+  const thread_case_t* c = (const thread_case_t*)argument;
+  miss(c->size, c->by, AT_EXIT);
+  return NULL;
+}
+
+static void miss_and_end(size_t size, ptrdiff_t by) {
+  thread_case_t c = {size, by};
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, miss_in_thread, &c) != 0) twin_broken();
+  pthread_join(thread, NULL);
+  twin_after("the end of the thread");
+}
+
+static void over_1_thread(size_t size, bool wrong) { miss_and_end(size, wrong ? 1 : 0); }
+static void under_1_thread(size_t size, bool wrong) { miss_and_end(size, wrong ? -1 : 0); }
 
 // The blocks of `odd` are such as no size class fits: the bytes that follow are nobody's.
 static size_t odd(size_t size) { return size - 3; }
@@ -53,6 +80,8 @@ MISS(over_1_neighbours, n, 1, BY_NEIGHBOURS)
 MISS(over_32_neighbours, n, 32, BY_NEIGHBOURS)
 MISS(under_1_neighbours, n, -1, BY_NEIGHBOURS)
 MISS(under_32_neighbours, n, -32, BY_NEIGHBOURS)
+MISS(over_1_trim, n, 1, BY_TRIM)
+MISS(under_1_trim, n, -1, BY_TRIM)
 MISS(over_1_free, n, 1, BY_FREE)
 MISS(over_32_free, n, 32, BY_FREE)
 MISS(under_1_free, n, -1, BY_FREE)
@@ -68,8 +97,9 @@ MISS(odd_7_free, odd(n), 7, BY_FREE)
 MISS(odd_1_realloc, odd(n), 1, BY_REALLOC)
 
 #define EXIT "1 or 32 bytes past an end or a start, nothing freed afterwards"
-#define NEIGHBOURS "the same, all other blocks freed"
-#define FREE "the same, the block itself freed"
+#define NEIGHBOURS "1 or 32 bytes, all other blocks freed"
+#define ENDS "1 byte, the thread ends or malloc_trim is called"
+#define FREE "1 or 32 bytes, the block itself freed"
 #define OTHERS "8 bytes, the block resized or asked for its size"
 #define ODD "1 or 7 bytes past a size that no size class fits"
 
@@ -82,6 +112,10 @@ static const twin_case_t cases[] = {
   {"over-32-neighbours", NEIGHBOURS, "32 bytes past the end", over_32_neighbours, NULL},
   {"under-1-neighbours", NEIGHBOURS, "1 byte before the start", under_1_neighbours, NULL},
   {"under-32-neighbours", NEIGHBOURS, "32 bytes before the start", under_32_neighbours, NULL},
+  {"over-1-thread", ENDS, "past the end, and the thread ends", over_1_thread, NULL},
+  {"under-1-thread", ENDS, "before the start, and the thread ends", under_1_thread, NULL},
+  {"over-1-trim", ENDS, "past the end, then malloc_trim", over_1_trim, NULL},
+  {"under-1-trim", ENDS, "before the start, then malloc_trim", under_1_trim, NULL},
   {"over-1-free", FREE, "1 byte past the end", over_1_free, NULL},
   {"over-32-free", FREE, "32 bytes past the end", over_32_free, NULL},
   {"under-1-free", FREE, "1 byte before the start", under_1_free, NULL},
