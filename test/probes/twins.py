@@ -20,6 +20,7 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
+import platform
 import re
 import resource
 import shutil
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import types
 
+import peers
 import score
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -175,6 +177,20 @@ def libraries(options):
     return ours + given + rest + [score.Library("glibc")], absent
 
 
+def versions(names):
+    """What the peers are, as far as the place they come from tells."""
+    said = []
+    for name in names:
+        if name in BUILT:
+            package, version = peers.PEERS[pathlib.Path(BUILT[name]).stem][:2]
+            said.append(f"{name}: {package} {version.lstrip('=')}")
+        elif name == "scudo":
+            said.append(f"scudo: clang {scudo().parent.parent.parent.name}")
+        elif name == "glibc":
+            said.append(f"glibc {platform.libc_ver()[1]}")
+    return said
+
+
 # ---- tables ------------------------------------------------------------------------------------
 
 def row_of(cells):
@@ -241,6 +257,7 @@ def report(results, cases, absent, options):
     lines = [f"{len(cases)} cases, each misuse {options.repeat} times under each allocator. A cell "
              "counts the cases that were stopped every time: at once, later, or the misuse came to "
              "nothing; `+` those that were stopped sometimes."]
+    lines += [f"{'; '.join(versions(results))}."] if versions(results) else []
     if absent:
         lines.append(f"Not present: {', '.join(absent)}.")
     lines += [f"False alarms, of {len(cases)} controls each: " +
