@@ -66,6 +66,7 @@ set(mi_source_names
   alloc/sample.c
   alloc/slow.c
   alloc/zeroblock.c
+  profile/callbacks.c
   profile/control.c
   profile/dump.c
   profile/out.c

@@ -71,7 +71,8 @@ typedef bool(mi_cdecl mi_prof_visit_fun)(const mi_prof_stack_t* stack, void* arg
 
 /// Starts the profiler, or changes the mean number of bytes between two samples; 0: what the option
 /// ::mi_option_prof_rate says (512 KiB). Other threads begin at their next slow allocation. May
-/// load the C run-time's unwinder. False: there is no memory for its records.
+/// load the C run-time's unwinder. False: there is no memory for its records, or the samples were
+/// handed over by mi_profiler_enable().
 mi_decl_export bool mi_prof_start(size_t sample_rate) mi_attr_noexcept;
 
 /// Takes no more samples. Those of live blocks stay until these are freed. No effect when off.
@@ -114,6 +115,28 @@ mi_decl_export bool mi_prof_visit(mi_prof_kind_t kind, mi_prof_visit_fun* visito
 
 /// Reads the state.
 mi_decl_export void mi_prof_stats_get(mi_prof_stats_t* stats) mi_attr_noexcept;
+
+/// Told of a sampled block, by the thread that allocates it, before its caller has it.
+/// `user_data` is memory of the receiver's own that stays with the block, zeroed; `threshold` the
+/// bytes after which a sample was due, `bytes_since_last_sample` those that this thread's heap has
+/// handed out since the last one, these included; `heap_tag` that of the heap. Answers the bytes
+/// to the next sample of this thread's heap; 0: the next allocation is one. May allocate, which is
+/// not sampled. A block that is resized where it is was freed and is told of again; `threshold` is
+/// 0 then, and the answer does not count.
+typedef size_t(mi_cdecl mi_profiler_alloc_fun)(void* user_data, void* ptr, size_t requested_size,
+                                               size_t usable_size, size_t threshold,
+                                               size_t bytes_since_last_sample, uint8_t heap_tag);
+
+/// Told of the end of a block that was sampled, by the thread that frees it, while it can be read.
+typedef void(mi_cdecl mi_profiler_free_fun)(void* user_data, void* ptr);
+
+/// Hands the samples to a profiler of the program's own, for as long as the process lives.
+/// `record_extra_bytes` (at most 64 KiB) are what `user_data` has for each sampled block, aligned for
+/// any type. The first samples are drawn with ::mi_option_prof_rate. False, and nothing has changed:
+/// this was called before, mi_prof_start() is in effect, a function is NULL, too many bytes, or
+/// there is no memory for records. From then on mi_prof_start() answers false.
+mi_decl_export bool mi_profiler_enable(size_t record_extra_bytes, mi_profiler_alloc_fun* on_alloc,
+                                       mi_profiler_free_fun* on_free) mi_attr_noexcept;
 
 #ifdef __cplusplus
 }

@@ -82,6 +82,7 @@
 #include "alloc/slow.c"
 #include "alloc/zeroblock.c"
 
+#include "profile/callbacks.c"
 #include "profile/control.c"
 #include "profile/dump.c"
 #include "profile/out.c"

@@ -116,7 +116,7 @@ static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
 // Batches are for builds in which a page does nothing but hand out its list; and there are many
 // theaps of heaps that are not the main one.
 static bool may_batch(mx_theap_t* theap) {
-  if (MX_HARDEN || theap != theap->first) return false;
+  if (MX_HARDEN || theap != theap->first || mx_load_relaxed(&mx_sampling.is_told)) return false;
   if (theap->sampling.batches == NULL) {
     theap->sampling.batches = (mx_batch_t*)mx_meta_alloc(MX_BIN_COUNT * sizeof(mx_batch_t));
   }
@@ -128,9 +128,12 @@ size_t mx_sample_default_rate(void) {
   return rate > 0 ? (size_t)rate : (size_t)MI_DEFAULT_PROF_RATE;
 }
 
+static bool is_told(void) { return mx_load_relaxed(&mx_sampling.is_told); }
+
 static size_t mean_now(void) {
   const size_t rate = mx_load_relaxed(&mx_sampling.rate);
-  return rate == 0 && mx_sample_is_traced() ? mx_sample_default_rate() : rate;
+  const bool wants = (is_told() || mx_sample_is_traced());
+  return rate == 0 && wants ? mx_sample_default_rate() : rate;
 }
 
 static void follow_sampling(mx_theap_t* theap) {
@@ -145,6 +148,8 @@ static void follow_sampling(mx_theap_t* theap) {
   theap->sampling.until_guard = draw_guard(rate);
   theap->sampling.mean = mean;
   theap->sampling.until_sample = draw_sample(mean);
+  // Where the program says how far it is, that is what is kept of it.
+  if (is_told()) theap->sampling.mean = (size_t)theap->sampling.until_sample;
 }
 
 void mx_sample_apply(void) {
@@ -155,6 +160,11 @@ void mx_sample_apply(void) {
 
 void mx_sample_set_profile(size_t rate) {
   mx_store_relaxed(&mx_sampling.rate, rate);
+  mx_sample_apply();
+}
+
+void mx_sample_set_told(void) {
+  mx_store_release(&mx_sampling.is_told, true);
   mx_sample_apply();
 }
 
@@ -190,15 +200,29 @@ static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
   return p;
 }
 
-static void begin_note(void* block, size_t size, double probability, const void* frame) {
-  mx_page_t* const page = mx_pagemap_get(block);
-  // A tracer may listen before there is a profiler.
-  if (mx_hooks.begin_note == NULL) return;
-  void* const note = mx_hooks.begin_note(block, size, probability, frame);
+static void set_note(mx_page_t* page, void* note) {
   if (note == NULL) return;
   page->note = note;
   const uint8_t lend = mx_load_relaxed(&page->lend);
   mx_store_relaxed(&page->lend, (uint8_t)(lend | MX_PAGE_NOTED));
+}
+
+static void begin_note(void* block, size_t size, double probability, const void* frame) {
+  // A tracer may listen before there is a profiler.
+  if (mx_hooks.begin_note == NULL) return;
+  set_note(mx_pagemap_get(block), mx_hooks.begin_note(block, size, probability, frame));
+}
+
+// The program's own profiler sees the sample, and says how many bytes there are up to the next one.
+static void tell_note(mx_theap_t* theap, void* block, size_t size) {
+  mx_page_t* const page = mx_pagemap_get(block);
+  const size_t threshold = theap->sampling.mean;
+  const size_t since = (size_t)((int64_t)threshold - theap->sampling.until_sample);
+  size_t next = threshold;
+  set_note(page, mx_hooks.tell_note(block, size, page->block_size - MX_PAD, threshold, since,
+                                    (uint8_t)mx_load_relaxed(&theap->heap)->tag, &next));
+  theap->sampling.mean = mx_max(mx_min(next, (size_t)PTRDIFF_MAX), 1);
+  theap->sampling.until_sample = (int64_t)theap->sampling.mean;
 }
 
 void mx_sample_resize(mx_page_t* page, size_t size) {
@@ -209,7 +233,7 @@ void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_has_note(page)) mx_page_end_note(page);
   const size_t mean = theap->sampling.mean;
-  if (!theap->sampling.is_on || mean == 0 || mx_tls(is_paused)) return;
+  if (!theap->sampling.is_on || mean == 0 || mx_tls(is_paused) || is_told()) return;
   const double probability = mx_poisson_share(size, (double)mean);
   if (!mx_poisson_draw(probability)) return;
   mx_sample_pause(true);
@@ -239,6 +263,10 @@ static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool 
   const size_t mean = theap->sampling.mean;
   if (p == NULL) p = alloc_noted(theap, request);
   if (p == NULL) return NULL;
+  if (is_told()) {
+    tell_note(theap, p, request->size);
+    return p;
+  }
   begin_note(p, request->size, mx_poisson_share(request->size, (double)mean), request->frame);
   return p;
 }
@@ -251,7 +279,9 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
   const bool is_guard = (theap->sampling.until_guard <= 0);
   const bool is_sample = (theap->sampling.until_sample <= 0);
   if (is_guard) theap->sampling.until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
-  if (is_sample) theap->sampling.until_sample = draw_sample(theap->sampling.mean);
+  if (is_sample && !is_told()) {
+    theap->sampling.until_sample = draw_sample(theap->sampling.mean);
+  }
   if (request->size == 0 || mx_tls(is_paused)) return NULL;
   mx_sample_pause(true);
   void* const p =

@@ -16,6 +16,7 @@ typedef struct mx_sampling_s {
   mx_atomic(uint32_t) state;  // another number whenever something of this has changed
   mx_atomic(int) has_own;     // a theap has a rate of its own for guarded blocks, above 0
   mx_atomic(size_t) rate;     // the profiler's, mean bytes between samples; 0: it is off
+  mx_atomic(bool) is_told;    // the profiler is the program's own, and says where the next one is
 } mx_sampling_t;
 
 // Of an allocation that may be sampled.
@@ -50,6 +51,8 @@ void mx_sample_apply(void);
 size_t mx_sample_default_rate(void);
 // Starts notes of blocks, one in so many bytes, or stops (0). Those that are taken stay.
 void mx_sample_set_profile(size_t rate);
+// Starts those of a profiler of the program's own; the first are drawn.
+void mx_sample_set_told(void);
 // Sets, for a theap of the calling thread, what the options say of guarded blocks for all others.
 // Only a main heap's has any; for another it does nothing.
 void mx_sample_set_rate(mx_theap_t* theap, size_t rate, size_t seed);

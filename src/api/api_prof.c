@@ -48,6 +48,12 @@ bool mi_prof_dump_proto_writer(mi_prof_writer_fun* writer, void* arg) {
   return mi_prof_write(MI_PROF_LIVE, MI_PROF_PPROF, writer, arg);
 }
 
+bool mi_profiler_enable(size_t record_extra_bytes, mi_profiler_alloc_fun* on_alloc,
+                        mi_profiler_free_fun* on_free) mi_attr_noexcept {
+  mx_process_start();
+  return mx_prof_hand_over(record_extra_bytes, on_alloc, on_free);
+}
+
 // ---- numbers -----------------------------------------------------------------------------------
 
 bool mi_prof_visit(mi_prof_kind_t kind, mi_prof_visit_fun* visitor, void* arg) {

@@ -30,9 +30,12 @@ typedef struct mx_hooks_s {
   void (*print_frame)(int number, void* address);
   // The profiler's notes of sampled blocks: a note of a block of so many requested bytes, which was
   // chosen with this probability (NULL: there is no room for one), where `frame` is that of a
-  // function whose caller is the program, or NULL; the block has another size where it is; it is
-  // freed. Called with no lock held. Set once, before the first is wanted.
+  // function whose caller is the program, or NULL; one for the program's own profiler, which
+  // answers the bytes up to the next; the block has another size where it is; it is freed. Called
+  // with no lock held. Set at the start; the second one before there is such a profiler.
   void* (*begin_note)(void* block, size_t size, double probability, const void* frame);
+  void* (*tell_note)(void* block, size_t size, size_t usable, size_t threshold, size_t since,
+                     uint8_t tag, size_t* next);
   void (*resize_note)(void* note, size_t size);
   void (*end_note)(void* note);
   // An allocation fails for want of memory; no lock is held.

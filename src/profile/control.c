@@ -26,12 +26,15 @@ static void* take_sample(void* block, size_t size, double probability, const voi
 }
 
 static void resize_sample(void* note, size_t size) {
+  if (mx_prof_is_handed_over()) mx_prof_tell_free((mx_note_t*)note);
   mx_prof_trace_free((mx_note_t*)note);
   mx_prof_note_resize((mx_note_t*)note, size);
   mx_prof_trace_alloc((mx_note_t*)note);
+  if (mx_prof_is_handed_over()) mx_prof_tell_resize((mx_note_t*)note);
 }
 
 static void end_sample(void* note) {
+  if (mx_prof_is_handed_over()) mx_prof_tell_free((mx_note_t*)note);
   mx_prof_trace_free((mx_note_t*)note);
   mx_prof_note_end((mx_note_t*)note);
 }
@@ -41,7 +44,7 @@ static void end_sample(void* note) {
 bool mx_prof_start(size_t rate) {
   if (rate == 0) rate = mx_sample_default_rate();
   rate = mx_min(rate, MX_PROF_RATE_MAX);
-  if (!mx_prof_prepare()) return false;
+  if (mx_prof_is_handed_over() || !mx_prof_prepare()) return false;
   if (mx_option(prof_at_limit) != 0) mx_prof_keep_reserve();
   const bool was_paused = mx_sample_pause(true);
   mx_os_walk_prepare();
@@ -66,7 +69,7 @@ void mx_prof_apply(void) {
   if (mx_option(prof) <= 0) {
     if (mx_prof_is_on()) mx_prof_stop();
   } else if (!mx_prof_start(0)) {
-    mx_warning("there is no memory for the profiler\n");
+    mx_warning("the profiler cannot start: no memory, or the program has its own\n");
   }
 }
 

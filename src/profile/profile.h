@@ -38,6 +38,7 @@ typedef struct mx_site_s {
 
 typedef struct mx_note_s {
   mx_site_t* site;
+  void* extra;    // what a profiler of the program's own keeps of it, or NULL
   void* block;
   size_t size;
   double probability;
@@ -85,6 +86,8 @@ size_t mx_prof_memory(const void** start);
 // or NULL.
 mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size,
                         double probability);
+// Gives a note memory of a fixed size, zeroed; false: there is none, and the note has ended.
+bool mx_prof_note_extend(mx_note_t* note, size_t extra);
 void mx_prof_note_resize(mx_note_t* note, size_t size);
 void mx_prof_note_end(mx_note_t* note);
 // What has happened so far is forgotten.
@@ -147,6 +150,16 @@ bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write
 bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path);
 // The format that a file name's ending says.
 mx_prof_format_t mx_prof_format_of(const char* path);
+// ---- callbacks.c -------------------------------------------------------------------------------
+typedef size_t mx_prof_alloc_fn(void* extra, void* block, size_t size, size_t usable,
+                                size_t threshold, size_t since, uint8_t tag);
+typedef void mx_prof_free_fn(void* extra, void* block);
+// Hands samples to a profiler of the program's own, for good. False: there is one, or ours is on.
+bool mx_prof_hand_over(size_t extra, mx_prof_alloc_fn* on_alloc, mx_prof_free_fn* on_free);
+bool mx_prof_is_handed_over(void);
+void mx_prof_tell_resize(const mx_note_t* note);
+void mx_prof_tell_free(const mx_note_t* note);
+
 // ---- triggers.c --------------------------------------------------------------------------------
 void mx_prof_read_file_name(void);
 // At the end of the process.

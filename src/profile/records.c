@@ -180,6 +180,20 @@ mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size
   return note;
 }
 
+bool mx_prof_note_extend(mx_note_t* note, size_t extra) {
+  mx_lock_acquire(&prof_lock);
+  // It stays with the note when that is used again.
+  if (note->extra == NULL) {
+    uint8_t* const p = (uint8_t*)take_memory(extra + MX_ALIGN);
+    if (p != NULL) note->extra = (void*)mx_align_up((uintptr_t)p, MX_ALIGN);
+  }
+  const bool done = (note->extra != NULL);
+  if (done) memset(note->extra, 0, extra);
+  else put_note(note);
+  mx_lock_release(&prof_lock);
+  return done;
+}
+
 void mx_prof_note_resize(mx_note_t* note, size_t size) {
   mx_lock_acquire(&prof_lock);
   const mx_prof_sum_t before = weight_of(note);

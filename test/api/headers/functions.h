@@ -270,3 +270,4 @@ MI_FUN(bool, mi_prof_write, (mi_prof_kind_t, mi_prof_format_t, mi_prof_writer_fu
 MI_FUN(bool, mi_prof_write_file, (mi_prof_kind_t, const char*), NOTHROW)
 MI_FUN(bool, mi_prof_visit, (mi_prof_kind_t, mi_prof_visit_fun*, void*), MAY_THROW)
 MI_FUN(void, mi_prof_stats_get, (mi_prof_stats_t*), NOTHROW)
+MI_FUN(bool, mi_profiler_enable, (size_t, mi_profiler_alloc_fun*, mi_profiler_free_fun*), NOTHROW)

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// A profiler of the program's own: what it is told of, and that its answers are kept to.
+#include <mimalloc-prof.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGE ((size_t)1 << 20)
+#define MARK 0x5EED
+
+static int failures;
+
+#define EXPECT(e)                                         \
+  do {                                                    \
+    if (!(e)) {                                           \
+      failures++;                                         \
+      printf("FAIL %s:%d: %s\n", __FILE__, __LINE__, #e); \
+    }                                                     \
+  } while (0)
+
+// What belongs to a sampled block.
+typedef struct mine {
+  long double first;
+  void* block;
+  size_t size;
+  int mark;
+} mine_t;
+
+static size_t distance = 4096;
+static size_t told, freed, bytes_told, thresholds_missed;
+static size_t last_size;
+static uint8_t last_tag;
+
+static size_t mi_cdecl on_alloc(void* user_data, void* ptr, size_t requested, size_t usable,
+                                size_t threshold, size_t since, uint8_t tag) {
+  mine_t* const mine = (mine_t*)user_data;
+  EXPECT((uintptr_t)mine % sizeof(long double) == 0);
+  EXPECT(mine->mark == 0 && mine->block == NULL && mine->first == 0);
+  EXPECT(usable >= requested && requested > 0);
+  if (threshold != 0 && (since < threshold || since - threshold >= requested)) thresholds_missed++;
+  mine->first = 1;
+  mine->block = ptr;
+  mine->size = requested;
+  mine->mark = MARK;
+  told++;
+  bytes_told += since;
+  last_size = requested;
+  last_tag = tag;
+  mi_free(mi_malloc(LARGE));  // not sampled
+  return distance;
+}
+
+static void mi_cdecl on_free(void* user_data, void* ptr) {
+  mine_t* const mine = (mine_t*)user_data;
+  EXPECT(mine->mark == MARK && mine->block == ptr);
+  *(volatile char*)ptr = 1;  // it is still there
+  memset(mine, 0, sizeof(*mine));
+  freed++;
+}
+
+static void test_refused(void) {
+  EXPECT(!mi_profiler_enable(8, NULL, on_free));
+  EXPECT(!mi_profiler_enable(8, on_alloc, NULL));
+  EXPECT(!mi_profiler_enable((size_t)1 << 20, on_alloc, on_free));
+  EXPECT(mi_prof_start(4096));
+  EXPECT(!mi_profiler_enable(8, on_alloc, on_free));
+  mi_prof_stop();
+  EXPECT(told == 0 && freed == 0);
+}
+
+// Each allocation counts, so there is one sample for each distance.
+static void test_distances(void) {
+  enum { COUNT = 10000, SIZE = 64 };
+  static void* blocks[COUNT];
+  mi_free(mi_malloc(LARGE));
+  mi_free(mi_malloc(LARGE));
+  told = freed = bytes_told = 0;
+  for (int i = 0; i < COUNT; i++) blocks[i] = mi_malloc(SIZE);
+  EXPECT(told == COUNT * SIZE / distance || told == COUNT * SIZE / distance - 1);
+  EXPECT(bytes_told == told * distance || told == 0);
+  for (int i = 0; i < COUNT; i++) mi_free(blocks[i]);
+  EXPECT(freed == told && thresholds_missed == 0);
+  // 0: each.
+  distance = 0;
+  mi_free(mi_malloc(2 * LARGE));
+  told = freed = 0;
+  for (int i = 0; i < 10; i++) mi_free(mi_malloc(10));
+  EXPECT(told == 10 && freed == 10);
+  // As good as none.
+  distance = SIZE_MAX;
+  mi_free(mi_malloc(10));
+  told = 0;
+  for (int i = 0; i < 100; i++) mi_free(mi_malloc(LARGE));
+  EXPECT(told == 0);
+}
+
+static void* in_thread(void* arg) {
+  *(void**)arg = mi_malloc(32 * LARGE);
+  return NULL;
+}
+
+static void test_ways(void) {
+  // A new thread's first distance is drawn.
+  void* p = NULL;
+  pthread_t thread;
+  distance = 0;
+  told = freed = 0;
+  EXPECT(pthread_create(&thread, NULL, in_thread, &p) == 0 && pthread_join(thread, NULL) == 0);
+  EXPECT(told == 1 && last_size == 32 * LARGE);
+  mi_free(p);
+  EXPECT(freed == 1);
+  // So is a heap's.
+  mi_heap_t* const heap = mi_heap_new();
+  EXPECT(mi_heap_malloc(heap, 32 * LARGE) != NULL);
+  EXPECT(told == 2 && last_tag == 0);
+  EXPECT(mi_heap_malloc(heap, 100) != NULL && told == 3);
+  mi_heap_destroy(heap);
+  EXPECT(freed == 3);
+}
+
+// A block that is resized where it is ends and begins.
+static void test_resized(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  EXPECT(heap != NULL);
+  mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  told = freed = 0;
+  char* p = (char*)mi_heap_malloc(heap, 100);
+  EXPECT(told == 1);
+  char* const q = (char*)mi_heap_realloc(heap, p, 98);
+  EXPECT(q == p ? (told == 2 && freed == 1 && last_size == 98) : told >= 1);
+  mi_free(q);
+  EXPECT(told == freed);
+  mi_heap_delete(heap);
+}
+
+int main(void) {
+  mi_option_set(mi_option_prof_rate, 4096);
+  test_refused();
+  EXPECT(mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
+  EXPECT(!mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
+  EXPECT(!mi_prof_start(4096) && !mi_prof_is_enabled());
+  test_distances();
+  test_ways();
+  test_resized();
+  printf("%d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
