@@ -88,7 +88,7 @@ static inline int is_multiple(const void* p, size_t align) {
 }
 
 static inline int is_zero(const void* p, size_t size) {
-  const unsigned char* const b = (const unsigned char*)p;
+  const unsigned char* const b = (const unsigned char*)unseen(p);
   for (size_t i = 0; i < size; i++) {
     if (b[i] != 0) return 0;
   }
@@ -96,7 +96,7 @@ static inline int is_zero(const void* p, size_t size) {
 }
 
 static inline int is_filled(const void* p, size_t size, unsigned char value) {
-  const unsigned char* const b = (const unsigned char*)p;
+  const unsigned char* const b = (const unsigned char*)unseen(p);
   for (size_t i = 0; i < size; i++) {
     if (b[i] != value) return 0;
   }
