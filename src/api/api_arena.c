@@ -32,7 +32,10 @@ static mx_arena_t* reserve_plain(mx_arenas_t* arenas, size_t size, bool commit, 
   config.is_committed = commit;
   config.is_exclusive = exclusive;
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
-  if (arena == NULL) mx_vmem_unmap(p, size, 0);
+  if (arena == NULL) {
+    mx_vmem_unmap(p, size, 0);
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, p, size);
+  }
   return arena;
 }
 

@@ -65,7 +65,10 @@ static mx_arena_t* add_pinned(mx_arenas_t* arenas, void* start, size_t size, int
   config.numa_node = numa_node;
   mx_count_add(&mx_process_counters.reserved, (int64_t)size);
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
-  if (arena == NULL) mx_vmem_unmap(start, size, 0);
+  if (arena == NULL) {
+    mx_vmem_unmap(start, size, 0);
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, start, size);
+  }
   return arena;
 }
 

@@ -286,6 +286,11 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, siz
   return page;
 }
 
+// What others left on another NUMA node than the heap's is not for it.
+static bool is_of_node(const mx_arena_t* arena, int node) {
+  return node < 0 || arena->numa_node < 0 || arena->numa_node == node;
+}
+
 // Looks at a part of the bitmaps only: the next search for this bin begins where one ended that did
 // not get through. In an arena of 1 GiB each search sees all.
 static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
@@ -293,11 +298,12 @@ static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
   mx_subproc_t* const subproc = heap->subproc;
   const size_t count = mx_load_acquire(&subproc->arenas.count);
   const uint64_t from = mx_load_relaxed(&subproc->search_from[bin]);
+  const int node = mx_heap_node(heap);
   size_t word = (uint32_t)from, left = SEARCH_WORDS;
   int tries = SEARCH_TRIES;
   for (size_t i = (size_t)(from >> 32); i < count; i++, word = 0) {
     mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
-    if (arena == NULL || word >= arena->words) continue;
+    if (arena == NULL || word >= arena->words || !is_of_node(arena, node)) continue;
     const size_t end = mx_min(arena->words, word + left);
     left -= end - word;
     mx_page_t* const page = reclaim_in(arena, heap, bin, &word, end, &tries);

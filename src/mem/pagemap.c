@@ -103,6 +103,7 @@ static void grow_near(void) {
     const size_t size = near_table_size(bits);
     uint8_t* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
     if (mx_vmem_reserve_at(end, size - mx_pagemap_near_size)) {
+      mx_os_reads_as_zero(end, size - mx_pagemap_near_size);
       mx_pagemap_near_size = size;
       mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
     }
@@ -118,18 +119,28 @@ static mx_far_table_t* far_table_of(uintptr_t slice) {
   return i < MX_FAR_TABLES ? mx_load_acquire(&mx_pagemap_far[i]) : NULL;
 }
 
+// The record comes last, since it cannot be given back.
+static mx_far_table_t* make_far_table(void) {
+  const size_t size = MX_FAR_ENTRIES * sizeof(intptr_t);
+  uint8_t* const entries = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
+  if (entries == NULL) return NULL;
+  mx_far_table_t* const far_table = (mx_far_table_t*)mx_meta_alloc(sizeof(mx_far_table_t));
+  if (far_table == NULL) {
+    mx_vmem_unmap(entries, size, 0);
+    return NULL;
+  }
+  far_table->entries = entries;
+  mx_os_reads_as_zero(entries, size);
+  return far_table;
+}
+
 static mx_far_table_t* add_far_table(uintptr_t slice) {
   const uintptr_t i = slice / MX_FAR_ENTRIES;
   if (i >= MX_FAR_TABLES) return NULL;
   mx_lock_acquire(&table_lock);
   mx_far_table_t* far_table = mx_load_relaxed(&mx_pagemap_far[i]);
   if (far_table == NULL) {
-    const size_t size = MX_FAR_ENTRIES * sizeof(intptr_t);
-    far_table = (mx_far_table_t*)mx_meta_alloc(sizeof(mx_far_table_t));
-    uint8_t* const entries = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
-    if (far_table != NULL) far_table->entries = entries;
-    if (entries == NULL) far_table = NULL;
-    if (far_table != NULL) mx_os_reads_as_zero(far_table->entries, size);
+    far_table = make_far_table();
     mx_store_release(&mx_pagemap_far[i], far_table);
   }
   mx_lock_release(&table_lock);

@@ -144,13 +144,21 @@ static void start_if_worth(void) {
   uint32_t absent = ABSENT;
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);
-  if (mx_os_thread_start(&run)) return;
+  // Either this sees that the option was taken back, or who did that sees the state.
+  mx_fence_seq_cst();
+  const bool wanted = (mx_option(background_purge) > 0);
+  if (wanted && mx_os_thread_start(&run)) return;
   mx_store_release(&state, (uint32_t)ABSENT);
+  if (!wanted) {
+    mx_scavenger_apply();  // who set it meanwhile saw a thread that runs
+    return;
+  }
   mx_warning("unable to start the thread of option background_purge: memory is given back only "
              "by later calls\n");
 }
 
 void mx_scavenger_apply(void) {
+  mx_fence_seq_cst();  // the option was set before: see start_if_worth
   const bool wanted = (mx_option(background_purge) > 0);
   if (!wanted) {
     set_visit(NULL);

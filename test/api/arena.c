@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -293,6 +294,37 @@ static void test_nodes(void) {
   mi_option_set(mi_option_use_numa_nodes, 0);
 }
 
+static void* allocate(void* size) { return mi_malloc((size_t)(uintptr_t)size); }
+
+static void* block_of_thread(size_t size) {
+  pthread_t thread;
+  void* block;
+  CHECK(pthread_create(&thread, NULL, allocate, (void*)(uintptr_t)size) == 0);
+  CHECK(pthread_join(thread, &block) == 0);
+  return block;
+}
+
+// What a thread left on its node is not for those of another one.
+static void test_left_on_node(void) {
+  mi_option_set(mi_option_use_numa_nodes, 8);
+  mi_arena_id_t id;
+  const size_t size = 48 * MIB;
+  CHECK(mi_manage_os_memory_ex(memory(size, PROT_READ | PROT_WRITE), size, true, false, true, 6,
+                               false, &id));
+  for (size_t bytes = 100; bytes < 5000; bytes += 700) {
+    mi_heap_set_numa_affinity(mi_heap_main(), 6);
+    void* const left = block_of_thread(bytes);
+    CHECK_ROW(mi_arena_contains(id, left), bytes);
+    mi_heap_set_numa_affinity(mi_heap_main(), 2);
+    void* const p = block_of_thread(bytes);
+    CHECK_ROW(p != NULL && !mi_arena_contains(id, p), bytes);
+    mi_free(p);
+    mi_free(left);
+  }
+  mi_heap_set_numa_affinity(mi_heap_main(), -1);
+  mi_option_set(mi_option_use_numa_nodes, 0);
+}
+
 static void test_many(void) {
   const int count = (sizeof(size_t) == 4 ? 20 : 1500);  // as the addresses allow
   for (int i = 0; i < count; i++) {
@@ -308,6 +340,7 @@ static void test_many(void) {
 int main(void) {
   mi_option_set(mi_option_show_errors, 0);
   mi_option_set(mi_option_max_warnings, 0);
+  test_left_on_node();  // first: a search for what was left sees a part of many arenas
   test_reserve();
   test_exclusive();
   test_all_sizes();

@@ -109,6 +109,10 @@ void* mx_vmem_map(size_t size, size_t align, bool commit) {
   claim(size == FAR_SIZE);
   return nondet_bool() ? (void*)FAR_AT : NULL;
 }
+bool mx_vmem_unmap(void* p, size_t size, size_t committed) {
+  claim((uintptr_t)p == FAR_AT && size == FAR_SIZE && committed == 0);
+  return nondet_bool();
+}
 void* mx_meta_alloc(size_t size) {
   claim(size <= sizeof(prove_far_table));
   return nondet_bool() ? &prove_far_table : NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The background thread may be stopped before the one that starts it goes on: this program's own
 // pthread_create waits until the thread has run, and stops it. Then nobody may count on it: what
-// frees memory has to give it back by itself.
+// frees memory has to give it back by itself. And none is started for an option that was taken back.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,12 +9,14 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/arena/arena.h"
+#include "../../src/base/hooks.h"
 #include "../../src/service/give_back.h"
 
 typedef int create_fn(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(void*),
                       void* arg);
 
 static int created, failures;
+static bool is_let_run;
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
@@ -24,13 +26,29 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(
   *(void**)(void*)&create = dlsym(RTLD_NEXT, "pthread_create");
   const int result = create(thread, attr, body, arg);
   created++;
-  mi_option_set(mi_option_background_purge, 0);
+  if (!is_let_run) mi_option_set(mi_option_background_purge, 0);
   return result;
 }
 
 static void use_memory(void) {
   void* blocks[64];
   for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(300000);
+  for (int i = 0; i < 64; i++) mi_free(blocks[i]);
+}
+
+// The option is taken back when a slow allocation has begun to start the thread already.
+static void test_taken_back(void) {
+  is_let_run = true;
+  mi_option_set(mi_option_background_purge, 1);
+  mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+  EXPECT(visit != NULL);
+  if (visit == NULL) return;
+  void* blocks[64];
+  mi_option_set(mi_option_background_purge, 0);
+  for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(300000);
+  visit();
+  EXPECT(!mx_scavenger_is_running());
+  EXPECT(mx_load_relaxed(&mx_hooks.slow_visit) == NULL);
   for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
@@ -42,6 +60,7 @@ int main(void) {
     EXPECT(!mx_scavenger_is_running());
     EXPECT(mx_load_acquire(&mx_arenas_background) == NULL);
   }
+  test_taken_back();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

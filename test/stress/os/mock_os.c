@@ -75,10 +75,11 @@ static int fails(void) {
 
 long mock_calls(void) { return calls; }
 void mock_heal(void) { fail_at = 0; }
-void mock_fail_next(void) {
+void mock_fail_after(long others) {
   fails_after = fails_multiples = 0;
-  fail_at = calls + 1;
+  fail_at = calls + 1 + others;
 }
+void mock_fail_next(void) { mock_fail_after(0); }
 void mock_sleep(uint64_t msecs) { now += msecs; }
 void mock_seed(uint64_t seed) { random_state = seed; }
 

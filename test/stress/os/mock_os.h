@@ -15,8 +15,9 @@
 long mock_calls(void);
 // No call fails any more.
 void mock_heal(void);
-// The next call fails.
+// The next call fails, or the one after so many others.
 void mock_fail_next(void);
+void mock_fail_after(long others);
 // Whether nobody wrote to what other threads are said to have mapped.
 bool mock_others_are_whole(void);
 // Moves the clock.

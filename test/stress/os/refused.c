@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// What is begun and then refused leaves nothing behind: neither addresses nor records are lost,
+// however often that happens.
+#include "../stress.h"
+
+#include "mem/pagemap.h"
+#include "mem/vmem.h"
+#include "mimalloc.h"
+#include "mock_os.h"
+
+#define TIMES 20000
+
+static int64_t reserved(void) { return mx_load_relaxed(&mx_process_counters.reserved.current); }
+static int64_t metadata(void) { return mx_load_relaxed(&mx_process_counters.metadata.current); }
+
+static mx_aligned(128) uint8_t record[MX_PAGE_RECORD_SIZE];
+
+static bool enter(uintptr_t at) {
+  return mx_pagemap_set((void*)at, 1, (mx_page_t*)(void*)record);
+}
+
+// A table for far addresses: its mapping is refused, then the chunk for its record.
+static void far_tables(void) {
+  const uintptr_t far = (uintptr_t)5 << 44;
+  const int64_t metadata_before = metadata(), reserved_before = reserved();
+  for (int i = 0; i < TIMES; i++) {
+    mock_fail_next();
+    check(!enter(far));
+  }
+  check(metadata() == metadata_before);
+  check(reserved() == reserved_before);
+  for (void* p = record; p != NULL; p = mx_meta_alloc(64)) mock_fail_next();
+  for (int i = 0; i < 100; i++) {
+    mock_fail_after(1);
+    check(!enter(far));
+  }
+  mock_heal();
+  check(reserved() == reserved_before);
+  check(enter(far));
+  check(mx_pagemap_get((void*)far) == (mx_page_t*)(void*)record);
+}
+
+// Arenas whose records are refused: the addresses are the next ones'.
+static void arenas(void) {
+  const uintptr_t near_before = mx_load_relaxed(&mx_pagemap_near);
+  const int64_t reserved_before = reserved();
+  for (int i = 0; i < 200; i++) {
+    mock_fail_after(1);
+    check(mi_reserve_os_memory((size_t)1 << 30, false, false) != 0);
+  }
+  mock_heal();
+  check(reserved() == reserved_before);
+  mi_arena_id_t id;
+  check(mi_reserve_os_memory_ex((size_t)1 << 30, false, false, false, &id) == 0);
+  check(mx_pagemap_is_near(mi_arena_area(id, NULL)));
+  check(mx_load_relaxed(&mx_pagemap_near) == near_before);
+}
+
+int main(int argc, char** argv) {
+  stress_args(argc, argv);
+  mi_option_set(mi_option_max_warnings, 0);
+  mi_free(mi_malloc(100));
+  if (MX_64BIT && !MX_RANDOM_ADDRESS) {
+    far_tables();
+    arenas();
+  }
+  printf("ok\n");
+  return 0;
+}
