@@ -150,7 +150,7 @@ class There:
             if compiler.startswith("gcc"):
                 packages |= {compiler, f"{compiler}-multilib"}
             else:
-                rt = "common" if version == "13" else "rt"
+                rt = "common" if version in ("13", "15") else "rt"
                 packages |= {compiler, f"lld-{version}", f"libclang-{rt}-{version}-dev"}
         system.do("export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && apt-get install -y -qq "
                   f"--no-install-recommends {' '.join(sorted(packages))} >/dev/null", limit=1800)

@@ -184,7 +184,7 @@ void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align,
 
 void* mx_vmem_map_table(unsigned bits, size_t size) {
   const uint64_t offset = place_seed() % (NEAR_TABLE_ROOM / 2);
-  const uint64_t at = ((uint64_t)1 << (bits - 1)) + offset - offset % mx_facts.os_page;
+  const uint64_t at = ((uint64_t)1 << (bits - 1)) + offset - offset % MX_SLICE_SIZE;
   return mx_vmem_reserve_at((void*)(uintptr_t)at, size) ? (void*)(uintptr_t)at : NULL;
 }
 
