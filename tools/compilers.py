@@ -93,7 +93,8 @@ def script_of(compiler, ways, project, out):
         library, tests = WAYS[way]
         if compiler in ("gcc-9", "gcc-10"):  # older than the names of levels
             library = library.replace("-march=x86-64-v3", "-march=haswell")
-            # Their sanitizer brings a C++ library along, which tests of plain C must not have.
+        if compiler.startswith("gcc"):
+            # Its sanitizer's library brings that of C++ along, which tests of plain C must not have.
             library, tests = (text.replace("-fno-sanitize-recover=undefined",
                                            "-fsanitize-undefined-trap-on-error")
                               for text in (library, tests))

@@ -231,6 +231,9 @@ class Consumer:
             full = self.static_source(f"{name}-full", compiler, "-DMI_MALLOC_OVERRIDE", "-DNDEBUG")
             self.expect("served", self.compile(f"{name}-override", "override.c", full,
                                                compiler=compiler))
+            self.static_source(f"{name}-cxx", compiler, "-std=gnu++17", "-x", "c++",
+                               "-DMI_MALLOC_OVERRIDE", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT",
+                               "-fPIC", "-DNDEBUG")
         plain = self.static_source("cxx", self.cxx, "-std=gnu++17", "-x", "c++", "-DNDEBUG")
         self.expect("used", self.compile("cxx-use", "use.cpp", include, plain))
 
