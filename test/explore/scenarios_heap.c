@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The scenarios of first-class heaps: given up by one thread while others use and free what
 // they hold.
-#include "heap/heap_end.h"
-#include "heap/heap_record.h"
-#include "heap/thread_life.h"
+#include "../../src/heap/heap_end.h"
+#include "../../src/heap/heap_record.h"
+#include "../../src/heap/thread_life.h"
 #include "world.h"
 
 static mx_heap_t* heap;

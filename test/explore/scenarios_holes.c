@@ -8,11 +8,11 @@
 
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
-#include "heap/heap_end.h"
-#include "heap/heap_record.h"
-#include "heap/hole_walk.h"
-#include "heap/thread_life.h"
-#include "heap/trim.h"
+#include "../../src/heap/heap_end.h"
+#include "../../src/heap/heap_record.h"
+#include "../../src/heap/hole_walk.h"
+#include "../../src/heap/thread_life.h"
+#include "../../src/heap/trim.h"
 
 #define BLOCKS 24
 

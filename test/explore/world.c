@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The world of the heap scenarios: see world.h.
-#include "heap/heap_record.h"
-#include "heap/thread_life.h"
+#include "../../src/heap/heap_record.h"
+#include "../../src/heap/thread_life.h"
 #include "world.h"
 
 static mx_arena_t* arena;
