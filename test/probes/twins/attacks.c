@@ -103,6 +103,33 @@ static void partial_link(size_t size, bool wrong) {
   verdict(took_twice(size, 64), wrong);
 }
 
+// Links are read while blocks are free, and put back into the same blocks when these are free again and
+// the blocks that they lead to are in use.
+static void replay_link(size_t size, bool wrong) {
+  unsigned char* blocks[32];
+  uint64_t links[32];
+  for (size_t i = 0; i < 32; i++) blocks[i] = twin_malloc(size);
+  for (size_t i = 0; i < 32; i++) free(blocks[i]);
+  for (size_t i = 0; i < 32; i++) links[i] = load(blocks[i], 0);
+  take(size, 64);
+  for (size_t i = 0; i < 64; i++) {
+    for (size_t k = 0; k < 32; k += 2) {
+      if (got[i] != blocks[k]) continue;
+      free(got[i]);
+      got[i] = NULL;
+      break;
+    }
+  }
+  twin_ready();
+  for (size_t k = 0; wrong && k < 32; k += 2) store(blocks[k], 0, links[k]);
+  size_t kept = 0;
+  for (size_t i = 0; i < 64; i++) {
+    if (got[i] != NULL) got[kept++] = got[i];
+  }
+  for (; kept < 128; kept++) got[kept] = twin_malloc(size);
+  verdict(took_twice(size, 128), wrong);
+}
+
 // A link read from a freed block tells where the heap is.
 static void leak(size_t size, bool wrong) {
   unsigned char* blocks[8];
@@ -236,6 +263,38 @@ static void unlink_forged(size_t size, bool wrong) {
   verdict(*known != (uint64_t)(uintptr_t)a, wrong);
 }
 
+// ---- canaries ----------------------------------------------------------------------------------
+
+// What stands behind one block is put behind another of its size.
+static void copy_end(size_t size, bool wrong) {
+  unsigned char* a = twin_malloc(size);
+  unsigned char* b = twin_malloc(size);
+  const uint64_t seen = load(a + size, 0);
+  twin_ready();
+  if (wrong) store(b + size, 0, seen);
+  free(b);
+  twin_cycle(size);
+  verdict(wrong, wrong);
+}
+
+// What stood behind a block in its last life is put there in the next.
+static void old_end(size_t size, bool wrong) {
+  unsigned char* a = twin_malloc(size);
+  const uint64_t seen = load(a + size, 0);
+  free(a);
+  unsigned char* b = NULL;
+  for (size_t i = 0; i < 20000 && b != a; i++) b = twin_malloc(size);
+  twin_ready();
+  if (b != a && wrong) {
+    twin_gone("the block does not come back");
+    return;
+  }
+  if (wrong) store(b + size, 0, seen);
+  free(b);
+  twin_cycle(size);
+  verdict(wrong, wrong);
+}
+
 // ---- order and place ---------------------------------------------------------------------------
 
 // A freed object's pointer is the attacker's, once a block of his lies there.
@@ -285,6 +344,7 @@ static void run_over(size_t size, bool wrong) {
 
 #define LINKS "attack: links of free lists"
 #define BLOCKS "attack: double frees, forged blocks and sizes"
+#define CANARIES "attack: forged ends of blocks"
 #define PLACES "attack: the order and the place of blocks"
 #define SIZES "24,4000"
 
@@ -294,6 +354,7 @@ static const twin_case_t cases[] = {
    poison_mangled, SIZES},
   {"poison-remote", LINKS, "the links of blocks that another thread freed", poison_remote, SIZES},
   {"partial-link", LINKS, "one byte of a link: two blocks overlap", partial_link, SIZES},
+  {"replay-link", LINKS, "links of an earlier time are put back: two owners", replay_link, SIZES},
   {"leak", LINKS, "a freed block tells an address of the heap", leak, SIZES},
   {"alias", BLOCKS, "freed twice, with the marks wiped: two owners", alias, SIZES},
   {"alias-between", BLOCKS, "freed twice, another one between", alias_between, SIZES},
@@ -302,6 +363,8 @@ static const twin_case_t cases[] = {
   {"spirit-pages", BLOCKS, "a forged block of whole pages is unmapped", spirit_pages, SIZES},
   {"overlap", BLOCKS, "a forged size: a block over its neighbours", overlap, SIZES},
   {"unlink", BLOCKS, "a forged free block is merged", unlink_forged, "4000"},
+  {"copy-end", CANARIES, "what stands behind one block is put behind another", copy_end, SIZES},
+  {"old-end", CANARIES, "what stood behind a block in its last life is put there again", old_end, SIZES},
   {"replace-now", PLACES, "the next block lies where a freed object was", replace_now, SIZES},
   {"replace-soon", PLACES, "one of the next 64 does", replace_soon, SIZES},
   {"replace-spray", PLACES, "one of the next 100,000 does (5,000 of 4,000 bytes)", replace_spray,
