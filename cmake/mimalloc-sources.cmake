@@ -65,6 +65,7 @@ set(mi_source_names
   alloc/realloc.c
   alloc/sample.c
   alloc/slow.c
+  alloc/verify.c
   alloc/zeroblock.c
   profile/callbacks.c
   profile/control.c

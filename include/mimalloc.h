@@ -306,7 +306,8 @@ mi_decl_nodiscard mi_decl_export void* mi_realloc(void* p, size_t newsize) mi_at
 /// @returns `p` if `newsize` bytes fit into its usable size (shrinking always does, and changes
 ///          nothing); otherwise NULL, also for a NULL `p`, with the block unchanged and errno as
 ///          it was. Always NULL in builds with padding (debug, and secure from level 3 on), where
-///          the usable size is exactly the requested one.
+///          the usable size is exactly the requested one; these report a pointer that stands for no
+///          block as error EINVAL.
 mi_decl_export void* mi_expand(void* p, size_t newsize) mi_attr_noexcept mi_attr_alloc_size(2);
 
 /// Frees a block. NULL is allowed, errno is kept.
@@ -391,8 +392,10 @@ mi_decl_nodiscard mi_decl_export void* mi_reallocf(void* p, size_t newsize) mi_a
 
 /// How many bytes of block `p` the program may use: at least what it asked for. Exactly that in
 /// builds with padding (debug, and secure from level 3 on).
-/// @returns bytes; 0 for NULL, and in checked builds for a pointer that is no block of ours (in
-///          others, such a pointer is an error of the program; mi_malloc_size() always checks)
+/// @returns bytes; 0 for NULL, and for a pointer that stands for no block. Builds that check frees
+///          (debug, and secure from level 3 on) report such a pointer, of a freed block, too, as
+///          error EINVAL; in others that of a freed block is an error of the program that nobody
+///          sees. mi_malloc_size() may be asked of any address
 mi_decl_nodiscard mi_decl_export size_t mi_usable_size(const void* p) mi_attr_noexcept;
 
 /// The block size that a request for `size` bytes gets, so that a container can grow to it.
@@ -608,8 +611,10 @@ mi_decl_export void mi_heap_collect(mi_heap_t* heap, bool force);
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_main(void);
 
 /// The heap that a block belongs to, in constant time.
-/// @param p  a block or an address inside one
-/// @returns the heap; NULL for NULL and for memory that is not ours
+/// @param p  a block or an address inside one; any other is no error
+/// @returns the heap; NULL for NULL and for memory that is not ours. In builds that check frees
+///          (debug, and secure from level 3 on) also NULL for an address in a freed block or behind
+///          the bytes that were asked for; others cannot tell. So do the questions that follow.
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_of(const void* p);
 
 /// Whether `p`, a block or an address inside one, belongs to this heap; in constant time.
@@ -1467,7 +1472,7 @@ mi_decl_export void mi_cfree(void* p) mi_attr_noexcept;
 /// Standard: Microsoft `_expand`.
 mi_decl_export void* mi__expand(void* p, size_t newsize) mi_attr_noexcept;
 
-/// As mi_usable_size(), but always checked: 0 for a pointer that is not ours.
+/// As mi_usable_size(), but an address in none of our pages is no error, and gives 0 without a report.
 ///
 /// Standard: macOS `malloc_size`.
 mi_decl_nodiscard mi_decl_export size_t mi_malloc_size(const void* p) mi_attr_noexcept;
@@ -1477,7 +1482,7 @@ mi_decl_nodiscard mi_decl_export size_t mi_malloc_size(const void* p) mi_attr_no
 /// Standard: macOS `malloc_good_size`.
 mi_decl_nodiscard mi_decl_export size_t mi_malloc_good_size(size_t size) mi_attr_noexcept;
 
-/// As mi_malloc_size().
+/// As mi_usable_size().
 ///
 /// Standard: glibc and BSD `malloc_usable_size`.
 mi_decl_nodiscard mi_decl_export size_t mi_malloc_usable_size(const void* p) mi_attr_noexcept;

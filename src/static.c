@@ -80,6 +80,7 @@
 #include "alloc/realloc.c"
 #include "alloc/sample.c"
 #include "alloc/slow.c"
+#include "alloc/verify.c"
 #include "alloc/zeroblock.c"
 
 #include "profile/callbacks.c"

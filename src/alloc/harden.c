@@ -39,6 +39,19 @@ static void report_free(const char* function, const mx_page_t* page, const void*
   mx_track_wrong(p);
 }
 
+void mx_harden_report_pointer(const char* function, const mx_page_t* page, const void* p) {
+  const bool is_aligned = ((uintptr_t)p % sizeof(void*) == 0);
+  if (page == NULL || !is_aligned) {
+    mx_error(EINVAL, is_aligned ? "%s: invalid pointer: %p\n"
+                                : "%s: invalid (unaligned) pointer: %p\n", function, p);
+  } else if (!mx_page_could_be_block(page, p)) {
+    mx_error(EINVAL, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
+             most_of(page));
+  } else {
+    mx_error(EINVAL, "%s: block %p with size %zu was freed\n", function, p, most_of(page));
+  }
+}
+
 // The canary behind a block, or the slack in front of it, is not what it was.
 static void report_overflow(const mx_page_t* page, const void* block) {
   const size_t known = size_of(page, block);
@@ -250,10 +263,23 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   return may;
 }
 
-void mx_harden_check_huge(mx_page_t* page, void* block) {
+void mx_harden_check_huge(mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return;
   if (mx_pad_is_size(mx_pad_state_huge(page))) check_slack(page, block);
   else report_overflow(page, block);
+}
+
+void mx_harden_check(mx_page_t* page, const void* block) {
+  if (!MX_PADDING || mx_page_is_zeroblock(page)) return;
+  mx_track_pause();
+  if (mx_page_is_huge(page)) {
+    mx_harden_check_huge(page, block);
+  } else if (!mx_pad_is_size(mx_pad_state(page, block))) {
+    report_underflow(page, block);
+  } else {
+    check_behind(page, block);
+  }
+  mx_track_resume();
 }
 
 bool mx_harden_free_huge(mx_page_t* page, void* block) {

@@ -50,7 +50,11 @@ void mx_harden_shrink(void* block, size_t size);
 // are at least half of it; with `zero` new ones read as zero. False: it stays as it is.
 bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero);
 // Verifies a live huge block that will be resized.
-void mx_harden_check_huge(mx_page_t* page, void* block);
+void mx_harden_check_huge(mx_page_t* page, const void* block);
+// Verifies what lies before and behind a live block of any page.
+void mx_harden_check(mx_page_t* page, const void* block);
+// Reports that `function` was given p, which stands for no live block; `page` holds it, or NULL.
+void mx_harden_report_pointer(const char* function, const mx_page_t* page, const void* p);
 // Whether `block` was allocated with this size and alignment, as a sized or aligned free says
 // (SIZE_MAX, 0: not said); reports when not. For the API's frees and deletes.
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align);

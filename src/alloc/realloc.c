@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "fast.h"
 #include "sample.h"
+#include "verify.h"
 
 // A block has another size where it is. Others than sampled ones stay as they are.
 static void note_stay(mx_page_t* page, size_t size) {
@@ -167,7 +168,8 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
   if (mx_unlikely(mx_block_of(p) == NULL)) {
-    mx_error(EINVAL, "realloc: invalid pointer %p\n", p);
+    if (!MX_KNOWS_LIVE) mx_error(EINVAL, "realloc: invalid pointer %p\n", p);
+    else mx_verify_pointer("realloc", p);
     mx_os_set_errno(EINVAL);
     return NULL;
   }

@@ -59,13 +59,16 @@ void* mi_recalloc(void* p, size_t newcount, size_t size) mi_attr_noexcept {
 
 // With padding the block's end is marked for the size that was asked for, and stays so.
 void* mi_expand(void* p, size_t newsize) mi_attr_noexcept {
+  if (MX_KNOWS_LIVE && !mx_verify_pointer("expand", p)) return NULL;
   if (MX_PADDING || p == NULL) return NULL;
   return newsize <= mx_usable_size(p) ? p : NULL;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
 
-size_t mi_usable_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
+size_t mi_usable_size(const void* p) mi_attr_noexcept {
+  return mx_usable_of_block("usable_size", p);
+}
 
 size_t mi_good_size(size_t size) mi_attr_noexcept {
   if (size > MX_MAX_ALLOC - MX_PAD) return size;

@@ -5,6 +5,7 @@
 // is said in terms of the present ones.
 #include <errno.h>
 
+#include "../alloc/verify.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/heap_end.h"
@@ -94,34 +95,40 @@ void mi_heap_collect(mi_heap_t* heap, bool force) {
 
 mi_heap_t* mi_heap_main(void) { return mx_api_heap_handle(mx_api_heap(NULL)); }
 
+// The page of the block that holds an address, in builds that know it of a live one; or NULL.
+static mx_page_t* page_holding(const void* p) {
+  mx_page_t* const page = mx_walk_page_of(p);
+  return MX_KNOWS_LIVE && page != NULL && !mx_verify_is_inside(page, p) ? NULL : page;
+}
+
 mi_heap_t* mi_heap_of(const void* p) {
-  const mx_page_t* const page = mx_walk_page_of(p);
+  const mx_page_t* const page = page_holding(p);
   return page == NULL ? NULL : mx_api_heap_handle(mx_page_heap(page));
 }
 
 bool mi_heap_contains(const mi_heap_t* heap, const void* p) {
-  const mx_page_t* const page = mx_walk_page_of(p);
+  const mx_page_t* const page = page_holding(p);
   return page != NULL && mx_page_heap(page) == mx_api_heap(heap);
 }
 
-bool mi_any_heap_contains(const void* p) { return mx_walk_page_of(p) != NULL; }
+bool mi_any_heap_contains(const void* p) { return page_holding(p) != NULL; }
 
-bool mi_is_in_heap_region(const void* p) mi_attr_noexcept { return mx_walk_page_of(p) != NULL; }
+bool mi_is_in_heap_region(const void* p) mi_attr_noexcept { return page_holding(p) != NULL; }
 
-bool mi_check_owned(const void* p) { return mx_walk_page_of(p) != NULL; }
+bool mi_check_owned(const void* p) { return page_holding(p) != NULL; }
 
 bool mi_heap_check_owned(mi_heap_t* heap, const void* p) {
   return mx_is_aligned(p, sizeof(void*)) && mi_heap_contains(heap, p);
 }
 
 bool mi_heap_contains_block(mi_heap_t* heap, const void* p) {
-  const mx_page_t* const page = mx_walk_page_of(p);
+  const mx_page_t* const page = page_holding(p);
   return page != NULL && mx_page_heap(page) == mx_api_heap(heap) && mx_page_is_block(page, p);
 }
 
 bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void* p,
                                            size_t perc_threshold) mi_attr_noexcept {
-  mx_page_t* const page = mx_walk_page_of(p);
+  mx_page_t* const page = page_holding(p);
   if (page == NULL || mx_page_is_huge(page)) return false;
   if (heap != NULL && mx_page_heap(page) != mx_api_heap(heap)) return false;
   // A page that still grows or serves allocations is about to be used better; only its owner can

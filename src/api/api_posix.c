@@ -42,9 +42,15 @@ void* mi__expand(void* p, size_t newsize) mi_attr_noexcept {
   return q;
 }
 
-size_t mi_malloc_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
+// On its system this one is how a program asks whose a pointer is.
+size_t mi_malloc_size(const void* p) mi_attr_noexcept {
+  if (MX_KNOWS_LIVE && mx_walk_page_of(p) == NULL) return 0;
+  return mx_usable_of_block("malloc_size", p);
+}
 
-size_t mi_malloc_usable_size(const void* p) mi_attr_noexcept { return mx_usable(p); }
+size_t mi_malloc_usable_size(const void* p) mi_attr_noexcept {
+  return mx_usable_of_block("malloc_usable_size", p);
+}
 
 size_t mi_malloc_good_size(size_t size) mi_attr_noexcept { return mi_good_size(size); }
 

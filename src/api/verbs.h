@@ -11,6 +11,7 @@
 #include "../../include/mimalloc.h"
 #include "../alloc/alloc.h"
 #include "../alloc/fast.h"
+#include "../alloc/verify.h"
 #include "root.h"
 #include "../os/cxx.h"
 

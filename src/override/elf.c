@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../alloc/verify.h"
 #include "../api/sized.h"
 
 // Some C libraries have macros of these names.
@@ -123,9 +124,11 @@ MX_EXPORT size_t malloc_usable_size(void* p) MX_NOTHROW;
 MX_EXPORT size_t malloc_size(const void* p);
 MX_EXPORT size_t malloc_good_size(size_t size);
 
-size_t malloc_usable_size(void* p) MX_NOTHROW { return mx_usable(p); }
+size_t malloc_usable_size(void* p) MX_NOTHROW {
+  return mx_usable_of_block("malloc_usable_size", p);
+}
 
-size_t malloc_size(const void* p) { return mx_usable(p); }
+size_t malloc_size(const void* p) { return MX_KNOWS_LIVE ? mi_malloc_size(p) : mx_usable(p); }
 
 size_t malloc_good_size(size_t size) { return mi_good_size(size); }
 
