@@ -210,9 +210,11 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   const bool may = free_checked(page, p);
   mx_track_resume();
   if (!may) return false;
-  mx_block_t* block = (mx_block_t*)p;
-  if (MX_QUARANTINE) block = mx_page_delay(page, block);
-  return block != NULL ? mx_page_push(page, block) : --page->used == 0;
+  if (!MX_QUARANTINE) return mx_page_push(page, (mx_block_t*)p);
+  mx_block_set_next(page, (mx_block_t*)p, NULL);
+  mx_page_wait(page, (mx_block_t*)p);
+  mx_fence_compiler();  // as in mx_page_push
+  return --page->used == 0;
 }
 
 // Whether a place in another thread's page is a block yet. Who was given one knows of it.

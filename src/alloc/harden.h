@@ -177,19 +177,13 @@ mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
   if (page->used == 1) return false;
   const uint64_t key = mx_place_key(page, block);
   if (!mx_harden_is_sound(page, block, key)) return false;
-  mx_block_t* freed = block;
-  if (MX_QUARANTINE) {
-    mx_block_t** const place = mx_page_delay_place(page, block);
-    freed = *place;
-    if (mx_unlikely(freed == NULL || !mx_block_is_last(page, freed))) return false;
-    *place = block;
-    mx_block_set_next(page, block, NULL);
-  }
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
   if (MX_LIVE_BITS) mx_live_end(page, block);
-  if (MX_ENCODE_LINKS && !MX_QUARANTINE) block->next = (uintptr_t)page->free ^ (uintptr_t)key;
-  else mx_block_set_next(page, freed, page->free);
-  page->free = freed;
+  const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
+  if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
+  else mx_block_set_next(page, block, next);
+  if (MX_QUARANTINE) mx_page_wait(page, block);
+  else page->free = block;
   page->used--;
   return true;
 }

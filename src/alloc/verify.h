@@ -9,8 +9,8 @@
 #include "fast.h"
 
 MX_BEGIN_DECLS
-// Whether p stands for a live block, whose ends are verified; else reports that `function` was given
-// something else. NULL is none, too, and not reported.
+// Whether p stands for a live block, whose ends are verified; else reports that `function` was
+// given something else. NULL is none, too, and not reported.
 bool mx_verify_pointer(const char* function, const void* p);
 // Whether an address lies in the bytes of a live block of the page, which holds it.
 bool mx_verify_is_inside(const mx_page_t* page, const void* p);

@@ -42,10 +42,10 @@
 // the same, for less.
 #define MX_LIVE_BITS MX_MITIGATION(6, MX_CHECKED_FREE && (!MX_PADDING || MX_DEBUG > 0))
 
-// 7: Freed blocks wait before they are used again, and come back in an order that only the page's
-// key tells. Catches immediate reuse; it costs more than any other, so level 4 does without.
-// Price: 19 instructions for a pair, 12 % of time on 15 programs.
-#define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 5 || MX_DEBUG > 0)
+// 7: Freed blocks wait before they are used again (see page/delay.h). Catches immediate reuse; in
+// level 5 they come back at random.
+// Price: 5 instructions for a pair, 12 in level 5.
+#define MX_QUARANTINE MX_MITIGATION(7, MX_SECURE >= 4 || MX_DEBUG > 0)
 
 // 8: Blocks of zero bytes lie in inaccessible memory.
 #define MX_ZERO_BLOCKS MX_MITIGATION(8, MX_SECURE >= 4 || MX_DEBUG > 0)

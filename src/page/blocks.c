@@ -32,13 +32,7 @@ bool mx_page_guard_huge(mx_page_t* page, bool install) {
 static void init_hardened(mx_page_t* page) {
   page->key = mx_random64() & ~(uint64_t)0xFF;
   if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
-  if (MX_QUARANTINE) {
-    mx_page_extra_t* const extra = mx_page_extra(page);
-    memset(extra, 0, sizeof(*extra));
-    const bool is_small = (page->bin <= MX_SMALL_BINS);
-    const size_t places = (is_small ? MX_WAIT_PLACES : mx_min(page->reserved / 16, MX_WAIT_PLACES));
-    extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
-  }
+  if (MX_QUARANTINE) mx_page_init_delay(page);
   size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE - mx_guard_size();
   if (MX_PADDING) {
     const size_t fence = mx_min(page->block_size & (0 - page->block_size), MX_SHARED_ALIGN_MAX);

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: MIT
 // The quarantine: freed blocks of a page that wait in a few places of its record.
 //
-// A freed block takes the place that its key says, and the block that was there becomes free. So no
-// block comes back at the next malloc, and when it will cannot be foretold without the page's key.
-// Waiting blocks are not used ones, and on no list; their link must read as the end of a list when
-// they leave. At most one block in 15 of a page waits (at least one).
+// A freed block takes a place, and the block that was there becomes free. So no block comes back at
+// the next malloc. In the full build the place is one of four, drawn at random: each further free of
+// the page lets a block go with the chance 1/4, and when it comes back cannot be foretold. To choose
+// costs more than all the rest of it; the secure build does without, and the block that was freed
+// last waits for the next one. Of small blocks MX_WAIT_BYTES wait in a page at most, of larger ones
+// one: what a free touches was touched a few frees before, and is in the processor's cache.
+//
+// Waiting blocks are not used ones, and on no list; their link is that of the end of a list. What
+// was written over it meanwhile makes one that leads astray, which shows when the block is used.
 #ifndef MX_PAGE_DELAY_H
 #define MX_PAGE_DELAY_H
 
 #include "freelist.h"
 
-#define MX_WAIT_PLACES 4
+#define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
+#define MX_WAIT_BYTES 512
 
 typedef struct mx_page_extra_s {
   mx_block_t* wait[MX_WAIT_PLACES];
-  uint32_t mask;  // which of them a page of few blocks uses: their number less one
+  uint32_t random;  // what the next place is drawn with
+  uint32_t mask;    // how many places there are, less one
 } mx_page_extra_t;
 
-mx_static_assert(MX_WAIT_PLACES == 4, "two bits choose one");
+mx_static_assert((MX_WAIT_PLACES & (MX_WAIT_PLACES - 1)) == 0, "some bits choose one");
 mx_static_assert(!MX_QUARANTINE || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
                  "it fits its place");
 
@@ -25,32 +32,37 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
   return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
 }
 
-// Which place a block's is. Of its offset, not its address: what follows from a seed follows in
-// every run.
-mx_inline size_t mx_page_delay_index(const mx_page_t* page, const mx_block_t* block) {
-  const uint64_t offset = (uintptr_t)block - (uintptr_t)page->start;
-  return (size_t)(((page->key ^ (offset << 24)) * 0x9E3779B97F4A7C15u) >> 62);
-}
-
-// Where a block waits.
-mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page, const mx_block_t* block) {
+// Draws the place of the next freed block: upper bits of a congruential generator, whose start only
+// the page's key tells.
+mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page) {
   mx_page_extra_t* const extra = mx_page_extra(page);
-  return &extra->wait[mx_page_delay_index(page, block) & extra->mask];
+  if (MX_WAIT_PLACES == 1) return &extra->wait[0];
+  const uint32_t random = extra->random;
+  extra->random = random * 0x915F77F5u + 0x6B43A9B5u;
+  return &extra->wait[(random >> 26) & extra->mask];
 }
 
-// Lets a freed block wait; the block that has waited enough for that, or NULL. Owner only.
-mx_inline mx_block_t* mx_page_delay(mx_page_t* page, mx_block_t* block) {
+// Puts a block that has waited in front of those that are free. Owner only.
+mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block) {
+  if (MX_ENCODE_LINKS) block->next ^= (uintptr_t)page->free;
+  else mx_block_set_next(page, block, page->free);
+  mx_fence_compiler();  // as in mx_page_push
+  page->free = block;
+}
+
+// Lets a freed block wait, whose link is written, and one that has waited no longer. Owner only.
+mx_inline void mx_page_wait(mx_page_t* page, mx_block_t* block) {
   mx_check(block != NULL && mx_page_extra(page)->mask < MX_WAIT_PLACES);
-  mx_block_t** const place = mx_page_delay_place(page, block);
+  mx_block_t** const place = mx_page_delay_place(page);
   mx_block_t* const old = *place;
   mx_check(old != block);
   *place = block;
-  mx_block_set_next(page, block, NULL);
-  if (mx_likely(old != NULL)) mx_block_check_last(page, old);
-  return old;
+  if (mx_likely(old != NULL)) mx_page_end_wait(page, old);
 }
 
 MX_BEGIN_DECLS
+// Prepares a new page.
+void mx_page_init_delay(mx_page_t* page);
 // Makes all waiting blocks free; false when there are none. Owner only.
 bool mx_page_end_delay(mx_page_t* page);
 // Lets none wait, where all lists are made anew.

@@ -68,6 +68,14 @@ bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
   return true;
 }
 
+void mx_page_init_delay(mx_page_t* page) {
+  mx_page_extra_t* const extra = mx_page_extra(page);
+  memset(extra, 0, sizeof(*extra));
+  extra->random = (uint32_t)(page->key >> 32);
+  const size_t places = mx_min(MX_WAIT_BYTES / page->block_size, MX_WAIT_PLACES);
+  extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
+}
+
 bool mx_page_end_delay(mx_page_t* page) {
   mx_page_extra_t* const extra = mx_page_extra(page);
   mx_check(extra->mask < MX_WAIT_PLACES);
@@ -76,9 +84,7 @@ bool mx_page_end_delay(mx_page_t* page) {
     mx_block_t* const block = extra->wait[i];
     if (block == NULL) continue;
     mx_check(mx_page_is_block(page, block));
-    mx_block_check_last(page, block);
-    mx_block_set_next(page, block, page->free);
-    page->free = block;
+    mx_page_end_wait(page, block);
     extra->wait[i] = NULL;
     any = true;
   }
