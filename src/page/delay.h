@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The quarantine: freed blocks of a page that wait in a few places of its record.
 //
-// A freed block takes a place, and the block that was there becomes free. So no block comes back
-// at the next malloc. In the full build the place is one of four, drawn at random: each further free
+// A freed block takes a place, and the block that was there becomes free: so no block comes back at
+// the next malloc. In the full build the place is one of four, drawn at random: each further free
 // of the page lets a block go with the chance 1/4, and when it comes back cannot be foretold. To
-// choose costs more than all the rest of it; the secure build does without, and the block that was
-// freed last waits for the next one. Of small blocks MX_WAIT_BYTES wait in a page at most, of larger
+// choose costs more than all the rest of it. The secure build does without, and the block that was
+// freed last waits for the next one. Of small blocks MX_WAIT_BYTES wait in a page at most, of large
 // ones one: what a free touches was touched a few frees before, and is in the processor's cache.
 //
 // Waiting blocks are not used ones, and on no list; their link is that of the end of a list. What
