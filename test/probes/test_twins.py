@@ -63,7 +63,8 @@ class Runner(unittest.TestCase):
 
     def run_it(self, behaviour, at_least=None):
         """The outcomes, and the status of the gate."""
-        options = argparse.Namespace(repeat=1, timeout=2, jobs=2, only=True, at_least=at_least)
+        options = argparse.Namespace(repeat=1, jobs=2, only=True, at_least=at_least,
+                                     timeout=2 if behaviour == "STUCK" else 30)
         result, problem = twins.run_library(self.shim(behaviour), self.cases, options, self.control)
         if problem:
             return None, problem
