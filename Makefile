@@ -51,7 +51,7 @@ help:
 	@echo "                  other allocators; writes the tables of docs/hardening.md"
 	@echo "make prove        proves properties of the source by bounded model checking (an hour), and"
 	@echo "                  judges the protocols between threads by herd7"
-	@echo "make bench        the benchmark suite against the allocators of the distribution"
+	@echo "make bench        the benchmark suite against other allocators"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
 	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
@@ -111,7 +111,7 @@ probes:
 	    $(CMAKE) --build out/$$build --parallel $(JOBS) --target mimalloc; } >out/$$build/probes.log 2>&1 \
 	    || { cat out/$$build/probes.log; exit 1; }; \
 	done
-	-$(PYTHON) test/probes/peers.py
+	-$(PYTHON) bench/peers/peers.py --kind secure
 	$(PYTHON) test/probes/twins.py --table docs/hardening.md
 	$(PYTHON) test/probes/starts.py --lib secure=out/secure/libmimalloc-secure.so \
 	  --lib full=out/secure-full/libmimalloc-secure.so

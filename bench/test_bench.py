@@ -5,11 +5,15 @@ The suite is worth what its refusals are worth, so each of them is provoked once
 that hands a block out twice, one that has no malloc, one that never ends, a wrong output.
 """
 
+import contextlib
+import io
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
+import allocators
 import build
 import instructions
 import measure
@@ -124,6 +128,27 @@ class Report(unittest.TestCase):
         self.assertIsNone(table.cells["a"]["mimalloc"])
         self.assertIn("failed", report.format_table(table))
         self.assertEqual(report.failures(runs), ["a under mimalloc: exit code 1"])
+
+
+class Peers(unittest.TestCase):
+    def test_without_cargo(self):
+        said = io.StringIO()
+        with mock.patch("shutil.which", return_value=None), contextlib.redirect_stderr(said):
+            absent = allocators.build_new(list(allocators.NEW))
+        self.assertEqual(absent, list(allocators.NEW))
+        self.assertIn("there is no cargo", said.getvalue())
+
+    def test_one_that_cannot_be_built(self):
+        said = io.StringIO()
+        with mock.patch("peers.build_all", return_value={"snmalloc": "no", "rpmalloc": None}), \
+             mock.patch("shutil.which", return_value="cargo"), contextlib.redirect_stderr(said):
+            absent = allocators.build_new(["snmalloc-new", "rpmalloc-new"])
+        self.assertEqual(absent, ["snmalloc-new"])
+        self.assertIn("without snmalloc-new: no", said.getvalue())
+
+    def test_unknown_name(self):
+        with self.assertRaises(SystemExit):
+            allocators.choose(["nobody"], "", [])
 
 
 class Counting(unittest.TestCase):

@@ -31,11 +31,12 @@ import sys
 import tempfile
 import types
 
-import peers
 import score
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
+sys.path.insert(0, str(PROJECT / "bench" / "peers"))
+import peers  # noqa: E402
 SOURCES = ["far.c", "ends.c", "freed.c", "pointers.c", "cpp.cpp", "rust.rs", "attacks.c"]
 # Compilers see some of the misuse.
 FLAGS = [*score.FLAGS, "-w"]
@@ -184,8 +185,8 @@ def versions(names):
     said = []
     for name in names:
         if name in BUILT:
-            package, version = peers.PEERS[pathlib.Path(BUILT[name]).stem][:2]
-            said.append(f"{name}: {package} {version.lstrip('=')}")
+            peer = peers.PEERS[pathlib.Path(BUILT[name]).stem]
+            said.append(f"{name}: {peer.package} {peer.version}")
         elif name == "scudo":
             said.append(f"scudo: clang {scudo().parent.parent.parent.name}")
         elif name == "glibc":

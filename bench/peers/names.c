@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The names that a peer of peers.py does not have by itself: those of malloc's family, where its own
 // begin with PREFIX, and the operators of C++, of which the sized ones pass the size on to
-// SIZED_DELETE.
+// SIZED_DELETE where it has that.
 #include <errno.h>
 #include <stddef.h>
 
@@ -35,7 +35,15 @@ void free(void* p);
 void* aligned_alloc(size_t alignment, size_t n);
 #endif
 
+#ifdef SIZED_DELETE
 void SIZED_DELETE(void* p, size_t n);
+#else
+#define SIZED_DELETE free_of_size
+static void SIZED_DELETE(void* p, size_t n) {
+  (void)n;
+  free(p);
+}
+#endif
 
 static void* must(void* p) {
   if (p == NULL) __builtin_trap();
