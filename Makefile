@@ -35,7 +35,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment probes bench bench-quick prove platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-quick prove coverage platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -51,6 +51,7 @@ help:
 	@echo "                  other allocators; writes the tables of docs/hardening.md"
 	@echo "make prove        proves properties of the source by bounded model checking (an hour), and"
 	@echo "                  judges the protocols between threads by herd7"
+	@echo "make coverage     which branches the tests take, as pages: out/coverage/pages/index.html"
 	@echo "make bench        the benchmark suite against other allocators"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
@@ -129,6 +130,10 @@ prove:
 	@cmake/need.sh "Proving" $(BUILD_NEEDS) $(PYTHON):python3 run=cbmc.sh:cbmc
 	$(PYTHON) test/prove/litmus.py --get --table docs/concurrency.md
 	$(PYTHON) test/prove/prove.py --get --jobs $(JOBS) --table docs/proofs.md
+
+coverage:
+	@cmake/need.sh "Counting branches" $(BUILD_NEEDS) ninja:ninja-build gcov:gcc $(PYTHON):python3
+	$(PYTHON) tools/coverage.py --jobs $(JOBS) --table docs/testing.md
 
 platforms:
 	@cmake/need.sh "Building for other platforms" $(BUILD_NEEDS) $(PYTHON):python3

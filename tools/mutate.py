@@ -6,9 +6,10 @@
 
 FILE is a .c of src. Its mutants: a condition negated, a comparison off by one, a statement dropped,
 operands exchanged, an order of memory weakened, a return in place of a function's end. Each is compiled
-and linked with the library's other objects, those of a release and of a debug build without the override
-floor, and with the tests that are known to reach the file; the first that fails, crashes or takes too long
-has killed it. --count takes a sample of each file, the same for the same --seed.
+and linked with the library's other objects, those of a debug and of a release build (a secure one, for what
+that alone has) without the override floor, and with the tests that are known to reach the file: unit, api,
+and the fuzz targets with their kept inputs. The first that fails, crashes or takes too long has killed it.
+--count takes a sample of each file, the same for the same --seed.
 
 Results are kept in out/mutate, so a run that was stopped goes on where it was; what the sources or tests
 of a mutant were changed for is tried again. Prints a table by file, with --survivors the changes that
@@ -25,6 +26,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -33,18 +35,30 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "mutate"
-BUILDS = {"release": ["-DNDEBUG"], "debug": ["-DMI_DEBUG=2"]}
+BUILDS = {"release": ["-DNDEBUG"], "debug": ["-DMI_DEBUG=2"], "secure": ["-DNDEBUG", "-DMI_SECURE=4"]}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-DMI_STATIC_LIB", "-fno-builtin-malloc"]
-SECONDS = 20  # for one test
+SECONDS = 15, 90  # for one test: of the processor, and by the clock
 
 # What reaches a file, the quickest first; the longest beginning of its name counts.
+QUICK = ["fuzz/calls", "fuzz/threads", "api/edges", "api/arena", "api/subproc", "api/posix"]
+GUARDED = ["api/guarded_calls", "api/guarded_handlers", "api/guarded_sampling"]
 REACHED_BY = {
     "base/fmt": ["unit/test_fmt"],
+    "base/sizeclass": ["unit/test_reciprocal", *QUICK],
     "mem/bitmap": ["unit/test_bitmap", "api/basic"],
-    "": ["unit/test_bits", "unit/test_many_pages", "unit/test_reciprocal", "api/basic", "api/aligned",
-         "api/edges", "api/arena", "api/heap", "api/posix", "api/heap_many", "api/heap_threads",
-         "api/moved", "api/subproc"],
+    "alloc/guarded": [*GUARDED, *QUICK],
+    "alloc/sample": [*GUARDED, *QUICK],
+    "alloc/zeroblock": ["api/zero_sized", *QUICK],
+    "alloc/harden": ["api/canary", *QUICK],
+    "heap/fork": ["unit/test_fork_repair", *QUICK],
+    "mem/pagemap": [*QUICK, "unit/test_many_pages"],
+    "alloc/huge": [*QUICK, "api/moved", "api/mappings"],
+    "heap/huge_cache": [*QUICK, "api/moved"],
+    "arena/move": ["api/moved", "api/mappings", *QUICK],
+    "": [*QUICK, "api/remote_ring", "api/heap_many"],
 }
+# What a secure build alone has.
+HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/zeroblock", "page/freelist")
 
 
 # ---- mutants -----------------------------------------------------------------------------------
@@ -134,7 +148,7 @@ def objects_of(build, without=None):
 
 def stamp():
     """Changes with every header: objects are made anew then."""
-    text = "".join(f.read_text() for folder in ("src", "include", "test/api")
+    text = "".join(f.read_text() for folder in ("src", "include", "test/api", "test/fuzz")
                    for f in sorted((ROOT / folder).rglob("*.h")))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -148,19 +162,49 @@ def tests_of(file, chosen):
     return REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
 
 
+def builds_of(file):
+    return ("debug", "secure") if file.startswith(HARDENED) else ("debug", "release")
+
+
+def parts_of(test):
+    """Sources and arguments of a test."""
+    if not test.startswith("fuzz/"):
+        return [f"{test}.c"], []
+    corpus = ROOT / "test/fuzz/corpus" / test.split("/")[1]
+    return [f"{test}.c", "fuzz/replay.c"], [*([corpus] if corpus.exists() else []), "--random", "30", "1"]
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS[0], SECONDS[0]))
+
+
 def killed_by(test, build, objects, folder):
     """Whether a test fails with these objects."""
     program = pathlib.Path(folder) / "program"
-    own = fresh_object(ROOT / "test" / f"{test}.c", test.replace("/", "-"), build)
-    linked = subprocess.run(["gcc", "-o", program, own, *objects, "-lpthread"], stderr=subprocess.DEVNULL)
+    sources, arguments = parts_of(test)
+    own = [fresh_object(ROOT / "test" / s, s.replace("/", "-")[:-2], build) for s in sources]
+    linked = subprocess.run(["gcc", "-o", program, *own, *objects, "-lpthread"], stderr=subprocess.DEVNULL)
     if linked.returncode != 0:
         raise SystemExit(f"does not link: {test}")
     try:
-        done = subprocess.run([program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, cwd=folder, timeout=SECONDS)
+        done = subprocess.run([program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              stdin=subprocess.DEVNULL, cwd=folder, timeout=SECONDS[1], preexec_fn=limit)
     except subprocess.TimeoutExpired:
         return True
     return done.returncode not in (0, 77)
+
+
+PASSED = set()
+
+
+def check_passes(test, build):
+    """Judges nothing by a test that fails as it is."""
+    if (test, build) in PASSED:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if killed_by(test, build, objects_of(build), folder):
+            raise SystemExit(f"{test} ({build}) fails without any change")
+    PASSED.add((test, build))
 
 
 def judge(file, mutant, tests):
@@ -171,7 +215,7 @@ def judge(file, mutant, tests):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / pathlib.Path(file).name
         source.write_text("\n".join(lines) + "\n")
-        for build in BUILDS:
+        for build in builds_of(file):
             own = pathlib.Path(folder) / f"{build}.o"
             if not compile_one(source, own, build, ["-iquote", ROOT / "src" / pathlib.Path(file).parent]):
                 return "compiler"
@@ -186,11 +230,9 @@ def judge(file, mutant, tests):
 
 def try_all(file, options, end):
     tests = tests_of(file, options.tests)
-    for build in BUILDS:
-        with tempfile.TemporaryDirectory() as folder:
-            for test in tests:
-                if killed_by(test, build, objects_of(build), folder):
-                    raise SystemExit(f"{test} ({build}) fails without any change")
+    for build in builds_of(file):
+        for test in tests:
+            check_passes(test, build)
     mutants = list(mutants_of(file))
     random.Random(options.seed).shuffle(mutants)
     kept = OUT / "results" / (file.replace("/", "-") + ".json")
@@ -227,7 +269,7 @@ def main():
         file = name.split("src/")[-1]
         count, results = try_all(file, options, end)
         tried = {k: by for k, by in results.items() if by != "compiler"}
-        by = collections.Counter(b for b in tried.values() if b)
+        by = collections.Counter(b.split()[1].split("/")[0] for b in tried.values() if b)
         share = f"{sum(by.values())} ({100 * sum(by.values()) // len(tried)} %)" if tried else "0"
         print(f"| {file} | {count} | {len(tried)} | {share} | "
               f"{', '.join(f'{b} {n}' for b, n in by.most_common())} |", flush=True)

@@ -28,8 +28,8 @@ in out/prove: what has not changed since is not proved again (--again: it is). -
 processor time of a proof, --minutes the time of all: what is then left is listed, and no failure.
 Of several CBMCs the one of --cbmc is taken, of the variable CBMC, or the first of PATH; --get fetches
 that of another release of Debian where there is none (tools/borrow.py).
---table writes the results into the table of a document, --check-table compares its rows with the
-harnesses.
+--table writes the results into the table of a document, where what was not tried keeps its cell;
+--check-table compares its rows with the harnesses.
 
 Exit status 0: all that was tried is proved, and its mutants rejected; 1: not; 77: there is no CBMC.
 """
@@ -154,7 +154,7 @@ def preprocess(prop, build, source):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise Wrong(f"{prop.name} ({build}): {done.stderr[-2000:]}")
-    return done.stdout.replace(str(source), "src")
+    return done.stdout.replace(str(source), "src").replace(str(HERE), "prove")
 
 
 def run_limited(command, seconds):
@@ -292,33 +292,45 @@ def summary(tasks):
 
 # ---- the table ---------------------------------------------------------------------------------
 
-def cell(task):
-    if task is None:
-        return ""
-    word = {"stopped": f"not within {task.seconds} s", "left": "not tried"}.get(task.outcome)
-    return word or (f"{max(task.took, 0.1):.1f} s" if is_good(task) else "**fails**")
+def cell(task, before):
+    if task is None or task.outcome == "left":
+        return before
+    if task.outcome == "stopped":
+        return f"not within {task.seconds} s"
+    return f"{max(task.took, 0.1):.1f} s" if is_good(task) else "**fails**"
 
 
-def table(props, tasks, version):
+def rows_of(document):
+    """The cells of the table's rows."""
+    return [re.split(r" *\| *", line)[1:-1] for line in document.splitlines() if line.startswith("| ")][2:]
+
+
+def table(tasks, version, before):
+    """Every property has a row, whether it was tried now or not."""
     found = {(t.prop.name, "mutant" if t.is_mutant else t.build): t for t in tasks}
+    columns = (*BUILDS, "mutant")
     lines = [f"CBMC {version}. Times are processor seconds of a proof.", "",
              "| property | what is proved | bound | " + " | ".join(BUILDS) + " | mutant rejected |",
              "| --- | --- | --- |" + " --- |" * (len(BUILDS) + 1)]
-    for prop in props:
-        cells = [cell(found.get((prop.name, build))) for build in (*BUILDS, "mutant")]
+    for prop in properties():
+        old = dict(zip(columns, before.get(prop.name, [])))
+        wanted = (*prop.build_names(), "mutant")
+        cells = [cell(found.get((prop.name, c)), old.get(c) or "not tried") if c in wanted else ""
+                 for c in columns]
         lines.append(f"| {prop.name} | {prop.prove} | {prop.bound} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def write_table(path, text):
+def write_table(path, tasks, version):
     document = pathlib.Path(path).read_text()
     head, rest = document.split(MARKS[0])
-    pathlib.Path(path).write_text(head + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
+    old, tail = rest.split(MARKS[1])
+    text = table(tasks, version, {row[0]: row[3:] for row in rows_of(old)})
+    pathlib.Path(path).write_text(head + MARKS[0] + text + MARKS[1] + tail)
 
 
 def check_table(path, props):
-    rows = [re.split(r" *\| *", line)[1:4] for line in pathlib.Path(path).read_text().splitlines()
-            if line.startswith("| ")][2:]
+    rows = [row[:3] for row in rows_of(pathlib.Path(path).read_text())]
     wanted = [[p.name, p.prove, p.bound] for p in props]
     for row in rows:
         if row not in wanted:
@@ -367,7 +379,7 @@ def main():
         return 1
     summary(tasks)
     if options.table:
-        write_table(options.table, table(props, tasks, version))
+        write_table(options.table, tasks, version)
     # What was stopped is no proof: but of long ones the table tells how far they came.
     bad = [t for t in tasks if not is_good(t) and t.outcome != "left" and
            not (t.outcome == "stopped" and t.prop.long == "yes")]

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tells which branches of the library the tests take: builds it with gcc's counters, runs tests, and
+writes pages of all sources, out/coverage/pages/index.html.
+
+  coverage.py [--build NAME]... [--label REGEX] [--exclude REGEX] [--timeout SECONDS] [--jobs N]
+              [--no-run] [--table FILE] [--least FOLDER=PERCENT]...
+
+The builds are release and secure, without optimization; assertions have no branches in either. Each runs
+the tests of --label that do not match --exclude, each for --timeout seconds at most; what a test counts
+is kept however it ends, unless it is killed or leaves by _exit. --no-run reports what earlier runs
+counted. Copies of an inlined function count as one, and so do the builds: whoever takes a branch takes
+it for all.
+
+Prints a table by folder of src; --table writes it into a document. Exit status 0; 1 where nothing was
+counted, or a folder of --least has a smaller share of branches taken.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import html
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OUT = ROOT / "out" / "coverage"
+BUILDS = {"release": [], "secure": ["-DMI_SECURE=ON"]}
+LABELS = "unit|api|override|stress|fuzz|memory|options|profile|report|guarded|debug"
+# Rows of time and of other builds, and what runs none of these objects.
+EXCLUDED = "fuzz-(calls|options|numbers)|explore|cost|instructions|headers|kernels|forks?-faults|heavy"
+TARGETS = r"(mimalloc|mimalloc-(?!cost|pairs|scale|inner-).*|deepbind-.*)"
+MARKS = "<!-- coverage: begin (written by `make coverage`) -->\n", "<!-- coverage: end -->\n"
+FOLDERS = ("base", "os", "mem", "arena", "page", "heap", "alloc", "service", "api", "profile", "override")
+
+
+# ---- building and running ----------------------------------------------------------------------
+
+def build(name, jobs):
+    folder = OUT / name
+    subprocess.run(
+        ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         "-DCMAKE_C_FLAGS=--coverage -fprofile-update=atomic", "-DCMAKE_CXX_FLAGS=--coverage",
+         "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG", "-DMI_BUILD_STATIC=OFF", "-DMI_BUILD_OBJECT=OFF",
+         "-DMI_TEST_REAL=OFF", *BUILDS[name]], check=True, stdout=subprocess.DEVNULL)
+    known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True, text=True,
+                           stdout=subprocess.PIPE).stdout
+    wanted = [t for t in re.findall(r"^(\S+): phony$", known, re.M) if re.fullmatch(TARGETS, t)]
+    subprocess.run(["ninja", "-C", folder, "-j", str(jobs), *wanted], check=True)
+
+
+def run(name, options):
+    """Tests that fail here may do so because of the counters: their own build judges them."""
+    for old in (OUT / name).rglob("*.gcda"):
+        old.unlink()
+    subprocess.run(["ctest", "--test-dir", OUT / name, "-L", options.label, "-E", options.exclude,
+                    "--timeout", str(options.timeout), "-j", str(options.jobs)], check=False)
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+def counted(notes):
+    """What gcov says of one object: [(file, line, count, [branch counts])]."""
+    done = subprocess.run(["gcov", "--json-format", "--branch-probabilities", "--stdout", notes],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=notes.parent, check=False)
+    found = []
+    for text in done.stdout.splitlines():
+        told = json.loads(text)
+        for file in told["files"]:
+            # Whatever the compiler was told of its folder: a cache may have compiled it elsewhere.
+            name = os.path.normpath(file["file"].split("src/")[-1])
+            if not (ROOT / "src" / name).is_file():
+                continue
+            for line in file["lines"]:
+                found.append((name, line["line_number"], line["count"],
+                              [b["count"] for b in line["branches"]]))
+    return found
+
+
+def folded(branches, width):
+    """Those of a function that was inlined several times: one copy's stand for all."""
+    return [sum(branches[i::width]) for i in range(width)]
+
+
+def line_of(variants):
+    """(count, [branch counts]) of a line that objects count in different ways: {how many: (count, counts)}."""
+    count = sum(c for c, _ in variants.values())
+    wide = [n for n, (c, _) in variants.items() if n > 0 and (c > 0 or count == 0)]
+    if not wide:
+        return count, []
+    width = min(wide)
+    if all(n % width == 0 for n in wide):
+        copies = [folded(variants[n][1], width) for n in wide]
+        return count, [sum(c) for c in zip(*copies)]
+    return count, variants[max(wide)][1]
+
+
+def read(names, jobs):
+    """{file: {line: (count, [branch counts])}} of all builds together."""
+    notes = [n for name in names for n in (OUT / name).rglob("*.gcno") if "/src/" in str(n)]
+    lines = collections.defaultdict(dict)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for part in pool.map(counted, notes):
+            for file, line, count, branches in part:
+                variants = lines[file, line]
+                old_count, old = variants.get(len(branches), (0, [0] * len(branches)))
+                variants[len(branches)] = old_count + count, [a + b for a, b in zip(old, branches)]
+    merged = collections.defaultdict(dict)
+    for (file, line), variants in lines.items():
+        merged[file][line] = line_of(variants)
+    return merged
+
+
+# ---- the table ---------------------------------------------------------------------------------
+
+def sums(files):
+    """Lines, lines run, branches, branches taken."""
+    lines = [entry for file in files for entry in file.values()]
+    branches = [count for _, counts in lines for count in counts]
+    return len(lines), sum(c > 0 for c, _ in lines), len(branches), sum(b > 0 for b in branches)
+
+
+def share(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def table(merged):
+    rows = ["| folder | lines | run | branches | taken |", "| --- | ---: | ---: | ---: | ---: |"]
+    for folder in FOLDERS:
+        lines, run_lines, branches, taken = sums([f for n, f in merged.items() if n.startswith(folder + "/")])
+        rows.append(f"| {folder} | {lines} | {share(run_lines, lines)} | {branches} | {share(taken, branches)} |")
+    return "\n".join(rows) + "\n"
+
+
+def write_table(path, text):
+    document = pathlib.Path(path).read_text()
+    head, rest = document.split(MARKS[0])
+    pathlib.Path(path).write_text(head + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
+
+
+# ---- the pages ---------------------------------------------------------------------------------
+
+STYLE = """<!doctype html><meta charset=utf-8><title>{0}</title><style>
+body{{font-family:sans-serif}}pre{{margin:0}}td{{padding:0 1em;text-align:right}}td:first-child{{text-align:left}}
+.no{{background:#fbb}}.part{{background:#fe9}}.n{{color:#888}}</style><h1>{0}</h1>
+"""
+
+
+def page_of(name, lines):
+    text = [STYLE.format(name), "<pre>"]
+    for number, source in enumerate((ROOT / "src" / name).read_text().splitlines(), 1):
+        count, branches = lines.get(number, (None, []))
+        missed = sum(b == 0 for b in branches)
+        kind = "no" if count == 0 else ("part" if missed else "")
+        told = "" if count is None else f"{count}"
+        if branches:
+            told += f" {len(branches) - missed}/{len(branches)}"
+        text.append(f'<span class=n>{number:5} {told:>16} </span><span class="{kind}">{html.escape(source)}</span>')
+    return "\n".join([*text, "</pre>"])
+
+
+def write_pages(merged):
+    folder = OUT / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    index = [STYLE.format("Coverage"), "<table><tr><th>file<th>lines<th>run<th>branches<th>taken"]
+    for name in sorted(merged):
+        lines, run_lines, branches, taken = sums([merged[name]])
+        page = name.replace("/", "-") + ".html"
+        (folder / page).write_text(page_of(name, merged[name]))
+        index.append(f"<tr><td><a href={page}>{name}</a><td>{lines}<td>{share(run_lines, lines)}"
+                     f"<td>{branches}<td>{share(taken, branches)}")
+    (folder / "index.html").write_text("\n".join([*index, "</table>"]))
+    return folder / "index.html"
+
+
+def too_little(merged, wanted):
+    bad = []
+    for bound in wanted:
+        folder, least = bound.split("=")
+        _, _, branches, taken = sums([f for n, f in merged.items() if n.startswith(folder + "/")])
+        if not branches or 100 * taken / branches < float(least):
+            bad.append(f"{folder}: {taken} of {branches} branches, less than {least} %")
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser.add_argument("-h", "--help", action="help")
+    parser.add_argument("--build", action="append", choices=BUILDS)
+    parser.add_argument("--label", default=LABELS)
+    parser.add_argument("--exclude", default=EXCLUDED)
+    parser.add_argument("--timeout", type=int, default=600)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--no-run", action="store_true")
+    parser.add_argument("--table")
+    parser.add_argument("--least", action="append", default=[])
+    options = parser.parse_args()
+    names = options.build or list(BUILDS)
+    for name in [] if options.no_run else names:
+        build(name, options.jobs)
+        run(name, options)
+    merged = read(names, options.jobs)
+    if not any(count for lines in merged.values() for count, _ in lines.values()):
+        print("Nothing was counted.")
+        return 1
+    text = table(merged)
+    print(text)
+    print(f"Pages: {write_pages(merged)}")
+    if options.table:
+        write_table(options.table, text)
+    bad = too_little(merged, options.least)
+    print("\n".join(bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
