@@ -30,7 +30,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
   cargo:cargo-web|cargo-1.80|cargo qemu-system-x86_64:qemu-system-x86 \
   import=ensurepip:python3-venv import=elftools:python3-pyelftools valgrind:valgrind \
   /usr/include/valgrind/memcheck.h:valgrind \
-  /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools \
+  /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools google-pprof:google-perftools \
   run=cbmc.sh:cbmc run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi

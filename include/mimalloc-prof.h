@@ -35,8 +35,9 @@ typedef enum mi_prof_kind_e {
 typedef enum mi_prof_format_e {
   MI_PROF_PPROF,     ///< pprof's message
   MI_PROF_PPROF_GZ,  ///< the same in a gzip file
-  MI_PROF_HEAP_V2,   ///< jemalloc's text, for jeprof and google-pprof
-  MI_PROF_FOLDED     ///< a line for each call stack, for flame graphs
+  MI_PROF_HEAP_V2,   ///< jemalloc's text, for jeprof
+  MI_PROF_FOLDED,    ///< a line for each call stack, for flame graphs
+  MI_PROF_GPERF      ///< gperftools' text, for google-pprof
 } mi_prof_format_t;
 
 /// Receives a piece of a profile.
@@ -88,7 +89,7 @@ mi_decl_export void mi_prof_reset(void) mi_attr_noexcept;
 mi_decl_export void mi_prof_mark(void) mi_attr_noexcept;
 
 /// Writes ::MI_PROF_LIVE to a file, in the format that the name's ending says: `.pb`, `.pb.gz`,
-/// `.folded`, else jemalloc's text. `%p` in the name stands for the process id, `%n` for a number
+/// `.folded`, `.gperf`, else jemalloc's text. `%p` in the name stands for the process id, `%n` for a number
 /// that counts. The file appears when it is whole. False, with a message: it cannot be written.
 mi_decl_export bool mi_prof_dump(const char* path) mi_attr_noexcept;
 

@@ -22,7 +22,7 @@ void mi_prof_mark(void) mi_attr_noexcept { mx_prof_set_mark(); }
 
 bool mi_prof_write(mi_prof_kind_t kind, mi_prof_format_t format, mi_prof_writer_fun* writer,
                    void* arg) {
-  if (!is_kind(kind) || (unsigned)format > MI_PROF_FOLDED || writer == NULL) return false;
+  if (!is_kind(kind) || (unsigned)format > MI_PROF_GPERF || writer == NULL) return false;
   return mx_prof_dump_to((mx_prof_kind_t)kind, (mx_prof_format_t)format, writer, arg);
 }
 

@@ -22,7 +22,8 @@ static bool write_table(const mx_prof_table_t* table, mx_prof_format_t format,
                         mx_prof_out_t* out) {
   bool done = true;
   switch (format) {
-    case MX_PROF_HEAP_V2: mx_prof_write_heap_v2(out, table); break;
+    case MX_PROF_HEAP_V2: mx_prof_write_heap_v2(out, table, false); break;
+    case MX_PROF_GPERF: mx_prof_write_heap_v2(out, table, true); break;
     case MX_PROF_FOLDED: mx_prof_write_folded(out, table); break;
     default: done = mx_prof_write_pprof(out, table); break;
   }
@@ -58,6 +59,7 @@ static bool ends_with(const char* text, const char* end) {
 mx_prof_format_t mx_prof_format_of(const char* path) {
   if (ends_with(path, ".pb.gz")) return MX_PROF_PPROF_GZ;
   if (ends_with(path, ".pb")) return MX_PROF_PPROF;
+  if (ends_with(path, ".gperf")) return MX_PROF_GPERF;
   return ends_with(path, ".folded") ? MX_PROF_FOLDED : MX_PROF_HEAP_V2;
 }
 

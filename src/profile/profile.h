@@ -63,6 +63,7 @@ typedef enum mx_prof_format_e {
   MX_PROF_PPROF_GZ,
   MX_PROF_HEAP_V2,
   MX_PROF_FOLDED,
+  MX_PROF_GPERF,
 } mx_prof_format_t;
 
 typedef void mx_prof_write_fn(void* arg, const char* data, size_t size);
@@ -139,7 +140,8 @@ mx_printf(2, 3) void mx_prof_out_print(mx_prof_out_t* out, const char* fmt, ...)
 void mx_prof_out_close(mx_prof_out_t* out);
 
 bool mx_prof_write_pprof(mx_prof_out_t* out, const mx_prof_table_t* table);
-void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table);
+// As jemalloc or as gperftools writes it.
+void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table, bool is_gperf);
 void mx_prof_write_folded(mx_prof_out_t* out, const mx_prof_table_t* table);
 
 // ---- dump.c ------------------------------------------------------------------------------------

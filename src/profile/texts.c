@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The formats of text: jemalloc's heap_v2, and folded stacks.
+// The formats of text: heap_v2 as jemalloc and as gperftools write it, and folded stacks.
 #include <string.h>
 
 #include "../alloc/poisson.h"
@@ -33,15 +33,19 @@ static sampled_t row_as_sampled(const mx_prof_row_t* row, size_t rate) {
 }
 
 static void print_sampled(mx_prof_out_t* out, const sampled_t* s) {
-  mx_prof_out_print(out, "  t*: %lld: %lld [%lld: %lld]\n", s->live[0], s->live[1], s->all[0],
-                    s->all[1]);
+  mx_prof_out_print(out, "%lld: %lld [%lld: %lld]", s->live[0], s->live[1], s->all[0], s->all[1]);
 }
 
 static void copy_maps(void* arg, const void* data, size_t size) {
   mx_prof_out_add((mx_prof_out_t*)arg, data, size);
 }
 
-void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table) {
+static void print_stack(mx_prof_out_t* out, const mx_site_t* site) {
+  mx_prof_out_print(out, "@");
+  for (size_t k = 0; k < site->depth; k++) mx_prof_out_print(out, " %p", site->frames[k]);
+}
+
+void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table, bool is_gperf) {
   sampled_t sum = {{0, 0}, {0, 0}};
   const size_t rate = mx_max(table->state.rate, 1);
   for (size_t i = 0; i < table->count; i++) {
@@ -51,17 +55,24 @@ void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table) {
       sum.all[k] += s.all[k];
     }
   }
-  mx_prof_out_print(out, "heap_v2/%zu\n", rate);
+  if (is_gperf) mx_prof_out_print(out, "heap profile: ");
+  else mx_prof_out_print(out, "heap_v2/%zu\n  t*: ", rate);
   print_sampled(out, &sum);
+  if (is_gperf) mx_prof_out_print(out, " @ heap_v2/%zu", rate);
   for (size_t i = 0; i < table->count; i++) {
-    const mx_site_t* const site = table->rows[i].site;
-    mx_prof_out_print(out, "@");
-    for (size_t k = 0; k < site->depth; k++) mx_prof_out_print(out, " %p", site->frames[k]);
-    mx_prof_out_print(out, "\n");
     const sampled_t s = row_as_sampled(&table->rows[i], rate);
+    mx_prof_out_print(out, "\n");
+    if (!is_gperf) {
+      print_stack(out, table->rows[i].site);
+      mx_prof_out_print(out, "\n  t*: ");
+    }
     print_sampled(out, &s);
+    if (is_gperf) {
+      mx_prof_out_print(out, " ");
+      print_stack(out, table->rows[i].site);
+    }
   }
-  mx_prof_out_print(out, "\nMAPPED_LIBRARIES:\n");
+  mx_prof_out_print(out, "\n\nMAPPED_LIBRARIES:\n");
   mx_os_file_read("/proc/self/maps", &copy_maps, out);
 }
 

@@ -130,11 +130,11 @@ def check_pprof(options, program, name):
     return check_sums(named_stacks(profile, program), name)
 
 
-def check_heap_v2(options, program):
+def check_heap_v2(options, program, name, read):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        run(options, program, folder, "a.heap")
-        rate, total, samples, maps = pprof.read_heap_v2((folder / "a.heap").read_text())
+        run(options, program, folder, name)
+        rate, total, samples, maps = read((folder / name).read_text())
     expect(rate == 65536 and total[0] > 0, "heap_v2: head")
     found = re.search(r"^(\w+)-(\w+) r-xp (\w+) .*%s$" % re.escape(os.path.realpath(program)), maps,
                       re.MULTILINE)
@@ -142,7 +142,7 @@ def check_heap_v2(options, program):
     start, limit, offset = (int(n, 16) for n in found.groups())
     mapping = pprof.Mapping(start, limit, offset, program, "")
     profile = pprof.Profile([], "", 0, 0, samples, [mapping], [], "", 0)
-    check_sums(named_stacks(profile, program), "heap_v2")
+    check_sums(named_stacks(profile, program), name)
 
 
 def check_folded(options, program):
@@ -199,7 +199,8 @@ def main():
     for program in (options.without, options.pointers):
         for name in ("a.pb", "a.pb.gz"):
             check_pprof(options, program, name)
-        check_heap_v2(options, program)
+        check_heap_v2(options, program, "a.heap", pprof.read_heap_v2)
+        check_heap_v2(options, program, "a.gperf", pprof.read_gperf)
         check_folded(options, program)
     check_bad_input(options, options.without)
     print(f"{failures} failures")

@@ -126,6 +126,18 @@ def read_heap_v2(text):
     return rate, total, samples, maps
 
 
+def read_gperf(text):
+    """gperftools' text as jemalloc's, which has the same numbers in another order."""
+    head, _, maps = text.partition("\nMAPPED_LIBRARIES:\n")
+    lines = head.strip().splitlines()
+    first = re.fullmatch(r"heap profile: (.*) @ heap_v2/(\d+)", lines[0])
+    same = [f"heap_v2/{first.group(2)}", f"  t*: {first.group(1)}"]
+    for line in lines[1:]:
+        counts, _, stack = line.partition(" @")
+        same += ["@" + stack, f"  t*: {counts}"]
+    return read_heap_v2("\n".join(same) + "\n\nMAPPED_LIBRARIES:\n" + maps)
+
+
 def read_folded(text):
     """Pairs of the names, the outermost first, and the value."""
     result = []
