@@ -37,6 +37,7 @@ set(mi_source_names
   arena/purge.c
   arena/slices.c
   page/blocks.c
+  page/ends.c
   page/freelist.c
   page/holes.c
   page/state.c
@@ -97,6 +98,7 @@ set(mi_source_names
   service/stats_json.c
   service/stats_prometheus.c
   service/stats_text.c
+  service/verify.c
   service/walk.c
   api/api_aligned.c
   api/api_arena.c

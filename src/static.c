@@ -50,6 +50,7 @@
 #include "arena/slices.c"
 
 #include "page/blocks.c"
+#include "page/ends.c"
 #include "page/freelist.c"
 #include "page/holes.c"
 #include "page/state.c"
@@ -114,6 +115,7 @@
 #include "service/stats_json.c"
 #include "service/stats_prometheus.c"
 #include "service/stats_text.c"
+#include "service/verify.c"
 #include "service/walk.c"
 
 #include "api/api_aligned.c"

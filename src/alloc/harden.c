@@ -5,6 +5,7 @@
 
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../page/ends.h"
 #include "alloc.h"
 
 // How many bytes of the slack are as they were.
@@ -52,19 +53,29 @@ void mx_harden_report_pointer(const char* function, const mx_page_t* page, const
   }
 }
 
+// Eight bytes from byte `at` of a block on, or the last ones of a huge page.
+static const char* bytes_behind(char* text, const mx_page_t* page, const void* block, size_t at) {
+  const size_t end = page->block_size - (mx_page_is_huge(page) ? 8 : 0);
+  return mx_bytes_text(text, (const uint8_t*)block + mx_min(at, end));
+}
+
 // The canary behind a block, or the slack in front of it, is not what it was.
 static void report_overflow(const mx_page_t* page, const void* block) {
   const size_t known = size_of(page, block);
   const size_t size = (known == 0 ? most_of(page) : known);
   const size_t filled = mx_slack_filled(page->block_size, most_of(page) - size);
   const size_t good = count_intact((const uint8_t*)block + size, filled);
-  mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n", block,
-           size, size + (good < filled || filled == 0 ? good : most_of(page) - size));
+  const size_t at = size + (good < filled || filled == 0 ? good : most_of(page) - size);
+  char text[MX_BYTES_TEXT];
+  mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write after %zu bytes; there are "
+           "the bytes %s\n", block, size, at, bytes_behind(text, page, block, at));
 }
 
 static void report_underflow(const mx_page_t* page, const void* block) {
+  char text[MX_BYTES_TEXT];
   mx_error(EFAULT, "buffer underflow of heap block %p (size at most %zu): write before its start, "
-           "or past the end of the block in front\n", block, most_of(page));
+           "or past the end of the block in front; there are the bytes %s\n", block, most_of(page),
+           mx_bytes_text(text, (const uint8_t*)block - MX_PAD));
 }
 
 static void report_used_after_free(const mx_page_t* page, const void* block, size_t at) {
@@ -162,13 +173,14 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-static void check_slack(const mx_page_t* page, const void* block) {
+static bool check_slack(const mx_page_t* page, const void* block) {
   const size_t slack = most_of(page) - size_of(page, block);
   const size_t filled = mx_slack_filled(page->block_size, slack);
   const uint8_t* const end = (const uint8_t*)block + most_of(page) - slack;
   const bool is_intact = (MX_DEBUG > 0 ? count_intact(end, filled) == filled
                                        : filled == 0 || mx_slack_is_intact(end));
   if (mx_unlikely(!is_intact)) report_overflow(page, block);
+  return is_intact;
 }
 
 // What lies behind a live block with a good canary: its slack, the canary of the next one.
@@ -265,10 +277,11 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   return may;
 }
 
-void mx_harden_check_huge(mx_page_t* page, const void* block) {
-  if (!MX_PADDING || mx_page_is_guarded(page)) return;
-  if (mx_pad_is_size(mx_pad_state_huge(page))) check_slack(page, block);
-  else report_overflow(page, block);
+bool mx_harden_check_huge(mx_page_t* page, const void* block) {
+  if (!MX_PADDING || mx_page_is_guarded(page)) return true;
+  if (mx_pad_is_size(mx_pad_state_huge(page))) return check_slack(page, block);
+  report_overflow(page, block);
+  return false;
 }
 
 void mx_harden_check(mx_page_t* page, const void* block) {

@@ -17,6 +17,7 @@
 #include "../heap/heap.h"
 #include "../os/thread.h"
 #include "../page/delay.h"
+#include "../page/slack.h"
 #include "../page/state.h"
 
 #define MX_HARDEN (MX_LIVE_BITS || MX_PADDING || MX_QUARANTINE || MX_DEBUG_FILL || MX_TRACK)
@@ -49,8 +50,8 @@ void mx_harden_shrink(void* block, size_t size);
 // Makes a live block, which is verified, one of `size` bytes, where it has room for them and they
 // are at least half of it; with `zero` new ones read as zero. False: it stays as it is.
 bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero);
-// Verifies a live huge block that will be resized.
-void mx_harden_check_huge(mx_page_t* page, const void* block);
+// Verifies a live huge block; false when it was reported as damaged.
+bool mx_harden_check_huge(mx_page_t* page, const void* block);
 // Verifies what lies before and behind a live block of any page.
 void mx_harden_check(mx_page_t* page, const void* block);
 // Reports that `function` was given p, which stands for no live block; `page` holds it, or NULL.
@@ -71,37 +72,6 @@ mx_inline bool mx_page_is_zeroblock(const mx_page_t* page) {
 
 mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
   return MX_PADDING ? mx_harden_usable(page, block) : page->block_size;
-}
-
-// ---- the slack ---------------------------------------------------------------------------------
-
-// Small blocks have a slack of 15 bytes at most, where a write does no harm; the canary
-// sees one that goes on. Behind larger ones that canary may be far away: secure builds fill and
-// verify the 8 bytes next to the end, and look at the canary only where there is no room for them.
-// Debug builds fill and verify all of it.
-#define MX_SLACK_CHECKED 8
-#define MX_SLACK_WORD 0xDEDEDEDEDEDEDEDEu
-
-// How much of the slack is filled.
-mx_inline size_t mx_slack_filled(size_t block_size, size_t slack) {
-  if (MX_DEBUG > 0) return slack;
-  return block_size > MX_SMALL_MAX && slack >= MX_SLACK_CHECKED ? MX_SLACK_CHECKED : 0;
-}
-
-// Fills the slack of a block that has `size` bytes.
-mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
-  const uint64_t word = MX_SLACK_WORD;
-  const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
-  uint8_t* const end = (uint8_t*)block + size;
-  if (MX_DEBUG > 0) memset(end, MX_FILL_SLACK, filled);
-  else if (filled > 0) memcpy(end, &word, MX_SLACK_CHECKED);
-}
-
-// Whether the slack of a block of a secure build, which is filled, is as it was.
-mx_inline bool mx_slack_is_intact(const uint8_t* end) {
-  uint64_t word;
-  memcpy(&word, end, MX_SLACK_CHECKED);
-  return word == MX_SLACK_WORD;
 }
 
 // ---- allocating --------------------------------------------------------------------------------

@@ -32,6 +32,7 @@
 #include "../service/report.h"
 #include "../service/stack.h"
 #include "../service/stats.h"
+#include "../service/verify.h"
 
 // What the options reserve_huge_os_pages may take of the start, in ms for each page.
 #define RESERVE_MSECS 500
@@ -143,6 +144,7 @@ void mx_process_end(void) {
   if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
   if (prints) print_stats();
   if (mx_option(show_report) != 0) mi_report(MI_REPORT_TEXT, NULL, NULL);
+  if (MX_PADDING) mx_verify_at_end();
   if (MX_LEAKS && mx_option(leak_report) > 0) mx_leaks_print();
   mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
   if (mx_option(destroy_on_exit) == 0) return;

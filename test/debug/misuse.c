@@ -66,7 +66,7 @@ static void test_overflow(void) {
     for (length = 1; length <= 3; length++) {
       offset = 0;
       run(overflow, size);
-      EXPECT_SAID("of size %zu: write after %zu bytes\n", size, size);
+      EXPECT_SAID("of size %zu: write after %zu bytes; there are ", size, size);
     }
     length = 1;
     // What lies between the end and the canary is watched byte by byte.
@@ -77,16 +77,16 @@ static void test_overflow(void) {
       offset = offsets[k];
       if (offset >= slack) continue;
       run(overflow, size);
-      EXPECT_SAID("of size %zu: write after %zu bytes\n", size, size + offset);
+      EXPECT_SAID("of size %zu: write after %zu bytes; there are ", size, size + offset);
     }
     offset = 0;
     run(overflow_freed_elsewhere, size);
-    EXPECT_SAID("of size %zu: write after %zu bytes\n", size, size);
+    EXPECT_SAID("of size %zu: write after %zu bytes; there are ", size, size);
     run(overflow_reallocated, size);
-    EXPECT_SAID("of size %zu: write after %zu bytes\n", size, size);
+    EXPECT_SAID("of size %zu: write after %zu bytes; there are ", size, size);
     if (size < 70000) {
       run(aligned_overflow, size);
-      EXPECT_SAID("of size %zu: write after %zu bytes\n", size, size);
+      EXPECT_SAID("of size %zu: write after %zu bytes; there are ", size, size);
     }
     if (size >= 70000) continue;  // a block alone in its page has nothing in front
     run(underflow, size);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// Verifying the blocks of a page: see ends.h.
+#include "ends.h"
+
+#include "../base/fmt.h"
+#include "../base/hooks.h"
+#include "../base/options.h"
+#include "../os/os.h"
+#include "delay.h"
+#include "slack.h"
+
+const char* mx_bytes_text(char* buf, const void* p) {
+  uint8_t bytes[8];
+  memcpy(bytes, p, sizeof(bytes));
+  for (size_t i = 0; i < sizeof(bytes); i++) {
+    mx_format(buf + 3 * i, 4, i + 1 < sizeof(bytes) ? "%02x " : "%02x", bytes[i]);
+  }
+  return buf;
+}
+
+static const uint8_t* block_number(const mx_page_t* page, size_t i) {
+  return page->start + i * page->block_size;
+}
+
+// The canary between block i - 1 and block i is not one of this place.
+static void report_between(const mx_page_t* page, size_t i) {
+  char text[MX_BYTES_TEXT];
+  const size_t most = page->block_size - MX_PAD;
+  const uint8_t* const block = block_number(page, i);
+  mx_bytes_text(text, block - MX_PAD);
+  const uint8_t* const front = block - page->block_size;
+  const uint64_t state = (i == 0 ? MX_PAD_FREE : mx_pad_state(page, front));
+  if (state <= most) {
+    mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write past its end, or before "
+             "the start of block %p; between them are the bytes %s\n", (const void*)front,
+             (size_t)state, (const void*)block, text);
+  } else {
+    mx_error(EFAULT, "buffer underflow of heap block %p (size at most %zu): write before its "
+             "start, or to the freed block in front; there are the bytes %s\n",
+             (const void*)block, most, text);
+  }
+  mx_pad_set(page, block, most);
+}
+
+static bool has_slack_of(const uint8_t* end, size_t filled) {
+  return filled == 0 || mx_slack_is_intact(end);
+}
+
+// A block that another thread frees or resizes at this moment is no longer what it was; its state
+// says so when all that was done to it is seen.
+static bool is_slack_sound(const mx_page_t* page, const uint8_t* block, size_t size) {
+  if (MX_DEBUG > 0) return true;
+  const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
+  if (mx_likely(has_slack_of(block + size, filled))) return true;
+  return !mx_os_barrier_all() || mx_pad_state(page, block) != size ||
+         has_slack_of(block + size, filled);
+}
+
+static void report_slack(const uint8_t* block, size_t size) {
+  char text[MX_BYTES_TEXT];
+  mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: behind it are the bytes %s\n",
+           (const void*)block, size, mx_bytes_text(text, block + size));
+}
+
+// Whether free blocks lead to each other, and those in quarantine to nothing.
+static bool verify_links(const mx_page_t* page) {
+  for (uint32_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
+    const mx_block_t* const block = mx_page_extra(page)->wait[i];
+    if (block == NULL || mx_block_is_last(page, block)) continue;
+    mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
+    return false;
+  }
+  size_t count = 0;
+  const mx_block_t* block = page->free;
+  while (block != NULL && count < page->capacity) {
+    const mx_block_t* const next = mx_block_next(page, block);
+    if (next == NULL && !mx_block_is_last(page, block)) return false;
+    block = next;
+    count++;
+  }
+  return true;
+}
+
+bool mx_page_verify(const mx_page_t* page) {
+  if (!MX_PADDING || MX_TRACK || page->arena == NULL || page->bin == 0) return true;
+  mx_check(!mx_page_is_huge(page));
+  bool is_sound = (!MX_ENCODE_LINKS || page->capacity == 0 || verify_links(page));
+  const size_t count = page->capacity, most = page->block_size - MX_PAD;
+  for (size_t i = 0; count > 0 && i <= count; i++) {
+    const uint8_t* const block = block_number(page, i);
+    const uint64_t state = mx_pad_state(page, block);
+    if (mx_unlikely(!mx_pad_is_state(state, page->block_size))) {
+      report_between(page, i);
+      is_sound = false;
+    } else if (i < count && state <= most && !is_slack_sound(page, block, (size_t)state)) {
+      report_slack(block, (size_t)state);
+      is_sound = false;
+    }
+  }
+  return is_sound;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The slack of a block in builds with canaries: what lies between the bytes that were asked for and
+// the canary of the next block.
+//
+// Small blocks have a slack of 15 bytes at most, where a write does no harm; the canary sees one
+// that goes on. Behind larger ones that canary may be far away: secure builds fill and verify the 8
+// bytes next to the end, and look at the canary only where there is no room for them. Debug builds
+// fill and verify all of it.
+#ifndef MX_PAGE_SLACK_H
+#define MX_PAGE_SLACK_H
+
+#include <string.h>
+
+#include "padding.h"
+
+#define MX_SLACK_CHECKED 8
+#define MX_SLACK_WORD 0xDEDEDEDEDEDEDEDEu
+
+// How much of the slack is filled.
+mx_inline size_t mx_slack_filled(size_t block_size, size_t slack) {
+  if (MX_DEBUG > 0) return slack;
+  return block_size > MX_SMALL_MAX && slack >= MX_SLACK_CHECKED ? MX_SLACK_CHECKED : 0;
+}
+
+// Fills the slack of a block that has `size` bytes.
+mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
+  const uint64_t word = MX_SLACK_WORD;
+  const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
+  uint8_t* const end = (uint8_t*)block + size;
+  if (MX_DEBUG > 0) memset(end, MX_FILL_SLACK, filled);
+  else if (filled > 0) memcpy(end, &word, MX_SLACK_CHECKED);
+}
+
+// Whether the slack of a block of a secure build, which is filled, is as it was.
+mx_inline bool mx_slack_is_intact(const uint8_t* end) {
+  uint64_t word;
+  memcpy(&word, end, MX_SLACK_CHECKED);
+  return word == MX_SLACK_WORD;
+}
+
+#endif
