@@ -26,8 +26,8 @@
 #include "../src/page/remote.h"
 #if defined(MI_NO_LIBC)
 #include "../src/os/robust.h"
-#include "heap/claim.h"
-#include "heap/thread_life.h"
+#include "../src/heap/claim.h"
+#include "../src/heap/thread_life.h"
 #endif
 
 void* mx_zig_alloc(size_t size);

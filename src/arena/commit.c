@@ -14,7 +14,7 @@
 // Slices that are committed beyond a request: a share of what is in use, between these. Where
 // memory is locked all of it becomes present.
 #define MORE_SHARE 16
-#define MORE_LEAST ((size_t)8)
+#define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {

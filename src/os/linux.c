@@ -40,6 +40,10 @@
 // programs and their libraries lie elsewhere, run-times that want low addresses below 32 GiB.
 #define MX_LINUX_NEAR_BITS 36
 
+// With little address space to be had (RLIMIT_AS) the table for those would be much of it.
+#define LITTLE_SPACE (256 * (uint64_t)MX_MIB)
+#define LITTLE_SPACE_NEAR_BITS 33
+
 // System calls that a signal interrupted are made again, so many times.
 #define INTERRUPTED_MAX 1000
 
@@ -52,20 +56,24 @@ size_t mx_linux_page_size(void) {
 }
 #endif
 
+static uint64_t soft_limit(int resource) {
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64
+  return mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit) == 0 ? limit[0] : UINT64_MAX;
+}
+
 void mx_os_init(void) {
+  const bool is_little = (soft_limit(9 /* RLIMIT_AS */) < LITTLE_SPACE);
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
-  mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, MX_LINUX_NEAR_BITS);
+  mx_facts.near_bits =
+      mx_min(MX_UNIX_VA_BITS, is_little ? LITTLE_SPACE_NEAR_BITS : MX_LINUX_NEAR_BITS);
   mx_facts.purge_keeps_guards = true;
 }
 
 // What a process has of its memory counts only when it is touched, unless the system keeps account
 // of all that could be (overcommit_memory 2), or a limit counts it: RLIMIT_AS or RLIMIT_DATA.
-static bool has_limit(int resource) {
-  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64
-  return mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit) == 0 && limit[0] != UINT64_MAX;
-}
+static bool has_limit(int resource) { return soft_limit(resource) != UINT64_MAX; }
 
 static bool find_overcommits(void) {
   char text[8];

@@ -153,6 +153,10 @@ def running_limits():
 
 # ---- locked memory -----------------------------------------------------------------------------
 
+# What takes the least address space.
+SMALL_TABLE = {"max_vabits": 33, "arena_reserve": "32MiB"}
+
+
 def locked():
   bounds = {"VmRSS": at_most(10240), "VmPTE": at_most(2048), "cpu": at_most(100)}
   yield Row("mlockall before the first malloc", "load", ["load", "small", "status"],
@@ -168,6 +172,10 @@ def locked():
     yield Row(place, "mlockall", ["load", "zero", "lock", "align"], ways=ways)
     yield Row(place, "mlockall before", ["load", "align"], ways=ways, enter="mlockall")
     yield Row(place, "mlockall, small", ["load", "zero", "lock", "small"], ways=ways)
+    yield Row(place, "mlockall, small table", ["load", "zero", "lock", "align"], ways=ways,
+              options=SMALL_TABLE)
+    yield Row(place, "mlockall before, small table", ["load", "align"], ways=ways,
+              enter="mlockall", options=SMALL_TABLE)
 
 
 # ---- mappings ----------------------------------------------------------------------------------
