@@ -40,6 +40,7 @@ set(mi_source_names
   page/ends.c
   page/freelist.c
   page/holes.c
+  page/pins.c
   page/state.c
   heap/adopt.c
   heap/claim.c

@@ -24,11 +24,18 @@ extern "C" {
 #endif
 
 /// What a profile tells of each call stack.
+///
+/// ::MI_PROF_PINNED has two numbers: bytes of free blocks in the OS pages in which the blocks of the
+/// stack lie, divided by the live blocks that keep them; and of these the bytes in OS pages where
+/// there is no other live block, which would be given back without that one. Only of blocks that were
+/// sampled with ::mi_option_prof_pins, of the main heap, and not of pages that threads allocate from
+/// at the moment; nothing in builds that check the contents of free blocks.
 typedef enum mi_prof_kind_e {
   MI_PROF_LIVE,        ///< allocated since the start, and live now
   MI_PROF_SINCE_MARK,  ///< allocated since mi_prof_mark(), and how much more is live than then
   MI_PROF_PEAK,        ///< allocated since the start, and live when most was (to 1 %)
-  MI_PROF_LIFETIMES    ///< blocks freed, their summed lifetimes, those freed by another thread
+  MI_PROF_LIFETIMES,   ///< blocks freed, their summed lifetimes, those freed by another thread
+  MI_PROF_PINNED       ///< free memory that cannot go back for the sake of live blocks, see below
 } mi_prof_kind_t;
 
 /// How a profile is written.
@@ -110,8 +117,8 @@ mi_decl_export bool mi_prof_write(mi_prof_kind_t kind, mi_prof_format_t format,
 /// As mi_prof_dump(), of any kind.
 mi_decl_export bool mi_prof_write_file(mi_prof_kind_t kind, const char* path) mi_attr_noexcept;
 
-/// Shows each call stack of a profile (not of ::MI_PROF_LIFETIMES) to `visitor`, which may
-/// allocate. False: it ended the visit, or out of memory, or no such kind.
+/// Shows each call stack of a profile (not of ::MI_PROF_LIFETIMES and ::MI_PROF_PINNED) to `visitor`,
+/// which may allocate. False: it ended the visit, or out of memory, or no such kind.
 mi_decl_export bool mi_prof_visit(mi_prof_kind_t kind, mi_prof_visit_fun* visitor, void* arg);
 
 /// Reads the state.

@@ -1137,6 +1137,7 @@ typedef enum mi_option_e {
   mi_option_prof_interval,                  ///< write one every so many bytes (0: never)
   mi_option_prof_peak,                      ///< write one at each peak so much higher (0: never)
   mi_option_prof_at_limit,                  ///< write one when memory runs out (0)
+  mi_option_prof_pins,                      ///< look what keeps free memory, see MI_PROF_PINNED (0)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name

@@ -53,6 +53,7 @@
 #include "page/ends.c"
 #include "page/freelist.c"
 #include "page/holes.c"
+#include "page/pins.c"
 #include "page/state.c"
 
 #include "heap/adopt.c"

@@ -6,7 +6,7 @@
 #include "root.h"
 
 // The kinds and formats are numbered alike inside.
-static bool is_kind(mi_prof_kind_t kind) { return (unsigned)kind <= MI_PROF_LIFETIMES; }
+static bool is_kind(mi_prof_kind_t kind) { return (unsigned)kind <= MI_PROF_PINNED; }
 
 bool mi_prof_start(size_t sample_rate) mi_attr_noexcept {
   mx_process_start();
@@ -58,7 +58,7 @@ bool mi_profiler_enable(size_t record_extra_bytes, mi_profiler_alloc_fun* on_all
 
 bool mi_prof_visit(mi_prof_kind_t kind, mi_prof_visit_fun* visitor, void* arg) {
   mx_prof_table_t table;
-  if (!is_kind(kind) || kind == MI_PROF_LIFETIMES || visitor == NULL) return false;
+  if (!is_kind(kind) || kind >= MI_PROF_LIFETIMES || visitor == NULL) return false;
   if (!mx_prof_take_table((mx_prof_kind_t)kind, &table)) return false;
   bool goes_on = true;
   for (size_t i = 0; i < table.count && goes_on; i++) {

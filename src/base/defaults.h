@@ -209,5 +209,8 @@
 #ifndef MI_DEFAULT_PROF_AT_LIMIT
 #define MI_DEFAULT_PROF_AT_LIMIT 0
 #endif
+#ifndef MI_DEFAULT_PROF_PINS
+#define MI_DEFAULT_PROF_PINS 0
+#endif
 
 #endif

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: MIT
 // The profiler's start and stop, what the options say of it, and the taking of samples.
+#include "../alloc/alloc.h"
+#include "../alloc/fast.h"
 #include "../alloc/sample.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/profile_os.h"
+#include "../page/holes.h"
 #include "profile.h"
 
 static mx_lock_t control_lock;
 
 // ---- samples -----------------------------------------------------------------------------------
+
+// A sampled block does not lie where it would have, so an ordinary one beside the others of its
+// size stands in for it when it is asked what the live ones pin. Of the main heap, which stays.
+static void* make_stand_in(const void* block, size_t size) {
+  mx_theap_t* const theap = mx_tls_theap->first;
+  const mx_heap_t* const heap = &mx_subproc_main.main_heap;
+  if (!MX_HOLES || theap == NULL || size > MX_BIN_MAX_SIZE - MX_PAD) return NULL;
+  if (mx_page_heap(mx_pagemap_get(block)) != heap || mx_load_relaxed(&theap->heap) != heap) {
+    return NULL;
+  }
+  return mx_alloc_in(theap, size);
+}
 
 // Of a sample that only a tracer wants, who walks the stack himself, there is no site.
 static void* take_sample(void* block, size_t size, double probability, const void* frame) {
@@ -21,7 +36,9 @@ static void* take_sample(void* block, size_t size, double probability, const voi
     return NULL;
   }
   mx_note_t* const note = mx_prof_note(frames, depth, block, size, probability);
-  if (note != NULL) mx_prof_trace_alloc(note);
+  if (note == NULL) return NULL;
+  mx_prof_trace_alloc(note);
+  if (depth >= 0 && mx_option(prof_pins) != 0) note->stand_in = make_stand_in(block, size);
   if (depth >= 0) mx_prof_sample_taken();
   return note;
 }
@@ -37,7 +54,10 @@ static void resize_sample(void* note, size_t size) {
 static void end_sample(void* note) {
   if (mx_prof_is_handed_over()) mx_prof_tell_free((mx_note_t*)note);
   mx_prof_trace_free((mx_note_t*)note);
+  void* const stand_in = ((mx_note_t*)note)->stand_in;
   mx_prof_note_end((mx_note_t*)note);
+  // At the end of the process heaps go with all that is in them.
+  if (stand_in != NULL && !mx_prof_has_finished()) mx_free(stand_in);
 }
 
 // ---- start and stop ----------------------------------------------------------------------------

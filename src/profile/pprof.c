@@ -15,12 +15,12 @@ enum { PB_SAMPLE_TYPE = 1, PB_SAMPLE = 2, PB_MAPPING = 3, PB_LOCATION = 4, PB_ST
 
 enum { STR_EMPTY, STR_ALLOC_OBJECTS, STR_COUNT, STR_ALLOC_SPACE, STR_BYTES, STR_INUSE_OBJECTS,
        STR_INUSE_SPACE, STR_SPACE, STR_FREED, STR_LIFETIME, STR_NANOSECONDS, STR_ELSEWHERE,
-       STR_PINNED, STR_DROP, STR_KNOWN };
+       STR_PINNED, STR_ALONE, STR_DROP, STR_KNOWN };
 
 // Frames of an allocator that is a part of the program cannot be told by their address.
 static const char* const known_strings[STR_KNOWN] = {
     "", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "space",
-    "freed_objects", "lifetime", "nanoseconds", "freed_elsewhere", "pinned_space",
+    "freed_objects", "lifetime", "nanoseconds", "freed_elsewhere", "pinned_space", "pinned_alone",
     ("mi_.*|mx_.*|malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|"
      "operator new.*")};
 
@@ -37,7 +37,8 @@ typedef struct columns_s {
 static const columns_t of_lifetimes = {
     3, STR_LIFETIME,
     {{STR_FREED, STR_COUNT}, {STR_LIFETIME, STR_NANOSECONDS}, {STR_ELSEWHERE, STR_COUNT}}};
-static const columns_t of_pinned = {1, STR_PINNED, {{STR_PINNED, STR_BYTES}}};
+static const columns_t of_pinned = {
+    2, STR_PINNED, {{STR_PINNED, STR_BYTES}, {STR_ALONE, STR_BYTES}}};
 static const columns_t of_memory = {4, STR_INUSE_SPACE,
                                     {{STR_ALLOC_OBJECTS, STR_COUNT},
                                      {STR_ALLOC_SPACE, STR_BYTES},

@@ -33,11 +33,16 @@ typedef struct mx_site_s {
   mx_prof_sum_t live_at_peak;
   uint64_t freed, freed_elsewhere;  // objects in parts; by another thread than allocated them
   double lived;                     // seconds of all that were freed
+  struct {
+    uint64_t bytes, alone;
+  } pinned;                         // as of the latest look
   void* frames[1];                  // `depth` of them, the innermost first
 } mx_site_t;
 
 typedef struct mx_note_s {
+  struct mx_note_s* next;  // of all, those that ended among them; constant
   mx_site_t* site;
+  void* stand_in;  // an ordinary block of the same size, or NULL
   void* extra;    // what a profiler of the program's own keeps of it, or NULL
   void* block;
   size_t size;
@@ -55,7 +60,7 @@ typedef enum mx_prof_kind_e {
   MX_PROF_SINCE_MARK,  // allocated since the mark, and what is more live than then
   MX_PROF_PEAK,       // allocated since the start, live when most was
   MX_PROF_LIFETIMES,  // freed, how long they lived, freed by other threads
-  MX_PROF_PINNED,     // bytes of OS pages that cannot go back for the sake of live blocks
+  MX_PROF_PINNED,     // free bytes that cannot go back for the sake of live blocks
 } mx_prof_kind_t;
 
 typedef enum mx_prof_format_e {
@@ -90,6 +95,7 @@ mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size
 // Gives a note memory of a fixed size, zeroed; false: there is none, and the note has ended.
 bool mx_prof_note_extend(mx_note_t* note, size_t extra);
 void mx_prof_note_resize(mx_note_t* note, size_t size);
+// The note is another's from then on.
 void mx_prof_note_end(mx_note_t* note);
 // What has happened so far is forgotten.
 void mx_prof_forget(void);
@@ -164,8 +170,9 @@ void mx_prof_tell_free(const mx_note_t* note);
 
 // ---- triggers.c --------------------------------------------------------------------------------
 void mx_prof_read_file_name(void);
-// At the end of the process.
+// At the end of the process; and whether that was.
 void mx_prof_finish(void);
+bool mx_prof_has_finished(void);
 // Writes a profile of what is live, to the file that the environment names.
 void mx_prof_dump_now(void);
 // The same, if an option wants one: when a sample was taken, and when memory ran out.

@@ -10,6 +10,8 @@
 #include "../mem/vmem.h"
 #include "../os/profile_os.h"
 #include "../os/thread.h"
+#include "../page/holes.h"
+#include "../page/pins.h"
 #include "profile.h"
 
 #define SITE_BUCKETS 4096
@@ -22,6 +24,7 @@ static size_t region_size, region_used, region_committed;
 static mx_site_t** site_buckets;
 static mx_site_t* all_sites;
 static mx_note_t* free_notes;  // by `site`, which no other use needs then
+static mx_note_t* all_notes;   // these and the live ones
 static mx_prof_state_t totals;
 static uint64_t peak_noted;    // live bytes when the sites' peaks were noted
 static uint32_t generation = 1;
@@ -144,7 +147,13 @@ static void add_note(mx_note_t* note) {
 
 static mx_note_t* fresh_note(void) {
   mx_note_t* const note = free_notes;
-  if (note == NULL) return (mx_note_t*)take_memory(sizeof(mx_note_t));
+  if (note == NULL) {
+    mx_note_t* const made = (mx_note_t*)take_memory(sizeof(mx_note_t));
+    if (made == NULL) return NULL;
+    made->next = all_notes;
+    all_notes = made;
+    return made;
+  }
   free_notes = (mx_note_t*)(void*)note->site;
   return note;
 }
@@ -171,6 +180,7 @@ mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size
     note->thread = mx_thread_id();
     note->generation = (site == NULL ? 0 : generation);
     note->traced = 0;
+    note->stand_in = NULL;
     note->is_live = true;
     if (site != NULL) add_note(note);
   } else {
@@ -284,6 +294,27 @@ bool mx_prof_has_records(void) { return totals.rate != 0; }
 
 bool mx_prof_visit_locks(mx_lock_visit_fn* visit) { return visit(&prof_lock); }
 
+// ---- what pins memory --------------------------------------------------------------------------
+
+// A note's stand-in cannot be freed as long as the lock is held.
+static void find_pins(void) {
+  for (mx_note_t* note = all_notes; note != NULL; note = note->next) {
+    if (!note->is_live || note->stand_in == NULL || note->generation != generation) continue;
+    const mx_pins_t pins = mx_pins_of(mx_pagemap_get(note->stand_in), note->stand_in);
+    note->site->pinned.bytes += (uint64_t)(pins.shared / note->probability);
+    note->site->pinned.alone += (uint64_t)((double)pins.alone / note->probability);
+  }
+}
+
+static void take_pins(void) {
+  for (mx_site_t* site = all_sites; site != NULL; site = site->next) {
+    site->pinned.bytes = site->pinned.alone = 0;
+  }
+  if (!mx_holes_begin()) return;
+  find_pins();
+  mx_holes_end();
+}
+
 // ---- tables ------------------------------------------------------------------------------------
 
 static int64_t whole(uint64_t parts) {
@@ -319,6 +350,11 @@ static void fill_row(mx_prof_kind_t kind, mx_prof_row_t* row, const mx_site_t* s
       row->values[2] = whole(site->freed_elsewhere);
       row->values[3] = 0;
       break;
+    case MX_PROF_PINNED:
+      row->values[0] = (int64_t)site->pinned.bytes;
+      row->values[1] = (int64_t)site->pinned.alone;
+      row->values[2] = row->values[3] = 0;
+      break;
     default: set_columns(row, site->allocated, site->live); break;
   }
 }
@@ -338,6 +374,7 @@ bool mx_prof_take_table(mx_prof_kind_t kind, mx_prof_table_t* table) {
   if (table->rows == NULL) return false;
   mx_lock_acquire(&prof_lock);
   read_state(&table->state);
+  if (kind == MX_PROF_PINNED) take_pins();
   for (mx_site_t* site = all_sites; site != NULL && table->count < most; site = site->next) {
     if (site->generation != generation) continue;
     fill_row(kind, &table->rows[table->count], site);

@@ -15,7 +15,7 @@
 
 static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
 static bool is_dumped;                   // at the end, once
-static mx_atomic(bool) is_limit_passed;
+static mx_atomic(bool) is_limit_passed, has_finished;
 static mx_atomic(uint64_t) allocated_then, peak_then, limit_then;  // at the last profile
 
 static char lower(char c) { return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c; }
@@ -36,7 +36,10 @@ void mx_prof_read_file_name(void) {
   }
 }
 
+bool mx_prof_has_finished(void) { return mx_load_relaxed(&has_finished); }
+
 void mx_prof_finish(void) {
+  mx_store_relaxed(&has_finished, true);
   if (file_name[0] == 0 || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
   if (is_dumped) return;
   is_dumped = true;
