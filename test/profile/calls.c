@@ -3,6 +3,7 @@
 // dumps at once, and what wrong arguments get.
 #include <mimalloc-prof.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,6 +287,41 @@ static void test_at_once(void) {
   EXPECT(system(command) == 0);
 }
 
+#define SHARED 4096
+static void* _Atomic shared[SHARED];
+
+static void* churn(void* arg) {
+  unsigned state = (unsigned)(uintptr_t)arg;
+  while (!ends) {
+    state = state * 1664525u + 1013904223u;
+    void* const p = mi_malloc(16 + (state >> 8) % 3000);
+    mi_free(atomic_exchange(&shared[(state >> 20) % SHARED], p));
+  }
+  return NULL;
+}
+
+// Pages are looked at while their owners use them, and others free into them.
+static void test_pins_at_once(void) {
+  pthread_t threads[3];
+  ends = false;
+  mi_option_set(mi_option_prof_pins, 1);
+  EXPECT(mi_prof_start(3000));
+  for (uintptr_t i = 0; i < 3; i++) {
+    EXPECT(pthread_create(&threads[i], NULL, churn, (void*)(i + 1)) == 0);
+  }
+  for (int i = 0; i < 60; i++) {
+    length = 0;
+    EXPECT(mi_prof_write(MI_PROF_PINNED, MI_PROF_PPROF, take_text, NULL) && length > 0);
+    if (i % 20 == 0) mi_collect(true);
+  }
+  ends = true;
+  for (int i = 0; i < 3; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < SHARED; i++) mi_free(atomic_exchange(&shared[i], NULL));
+  mi_option_set(mi_option_prof_pins, 0);
+  EXPECT(mi_prof_start(RATE));
+  EXPECT(sums_of(MI_PROF_LIVE).live == 0);
+}
+
 static void test_exit_while_dumping(void) {
   char path[] = "/tmp/mimalloc-exit-XXXXXX", command[200];
   EXPECT(mkdtemp(path) != NULL);
@@ -351,6 +387,7 @@ int main(void) {
   test_writers();
   test_wrong_arguments();
   test_at_once();
+  test_pins_at_once();
   test_exit_while_dumping();
   test_with_guards();
   test_options();
