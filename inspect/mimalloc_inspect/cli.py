@@ -83,6 +83,10 @@ def address(heap, arguments):
     if page.guarded:
         yield f"  guarded, asked for with {page.guarded['size']} bytes"
         yield from stack_lines("allocated by", page.guarded["stacks"][0])
+    note = heap.note_of(page)
+    if note:
+        yield f"  sampled by the profiler, asked for with {note[0]} bytes"
+        yield from stack_lines("allocated by", note[1])
     if is_live:
         found = Scan(heap).pointing_to(page, number)
         for at, text in found:

@@ -175,6 +175,21 @@ class Heap:
                 if page:
                     page.guarded = record
 
+    def note_of(self, page):
+        """What the profiler has of a page's block: the size asked for and the stack; or None."""
+        layout = self.layout
+        if not self.is_huge(page) or not page.lend & layout["page_noted"]:
+            return None
+        note = layout.at_field(page.at, "page.note")
+        site = layout.at_field(note, "note.site") if note else 0
+        if not site:
+            return None
+        depth = min(layout.at_field(site, "site.depth"), 128)
+        data = self.memory.read(site + layout["site.frames"], depth * layout.word) or b""
+        letter = "<Q" if layout.word == 8 else "<I"
+        return (layout.at_field(note, "note.size"),
+                [frame for (frame,) in struct.iter_unpack(letter, data)])
+
     def words(self, data, name):
         offset, size = self.layout[name], self.layout.size[name]
         letter = "<Q" if self.layout.word == 8 else "<I"

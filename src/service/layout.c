@@ -8,6 +8,7 @@
 #include "../page/delay.h"
 #include "../page/live.h"
 #include "../page/padding.h"
+#include "../profile/profile.h"
 #include "report.h"
 
 #define FIELD_IN(type, part, field)                                                                \
@@ -36,6 +37,7 @@
   FIELD(guarded, mapping) FIELD(guarded, mapping_size) FIELD(guarded, data)                       \
   FIELD(guarded, data_size) FIELD(guarded, block) FIELD(guarded, size) FIELD(guarded, page)       \
   FIELD(guarded, used_size) FIELD(guarded, alloc_stack) FIELD(guarded, free_stack) SIZE(guarded)  \
+  FIELD(page, note) FIELD(note, site) FIELD(note, size) FIELD(site, depth) FIELD(site, frames)    \
   FIELD(meta_chunk, next) FIELD(meta_chunk, size) FIELD(far_table, entries)                       \
   FIELD(facts, os_page) FIELD(report_field, name) FIELD(report_field, label)                      \
   FIELD(report_field, group) SIZE(report_field)                                                   \
@@ -48,7 +50,7 @@
   NUMBER("small_bins", MX_SMALL_BINS) NUMBER("bin_huge", MX_BIN_HUGE)                             \
   NUMBER("owner_huge", MX_OWNER_HUGE) NUMBER("owner_tags", MX_OWNER_TAGS)                         \
   NUMBER("page_rests", MX_PAGE_RESTS) NUMBER("page_holes", MX_PAGE_HOLES)                         \
-  NUMBER("page_guarded", MX_PAGE_GUARDED)                                                         \
+  NUMBER("page_guarded", MX_PAGE_GUARDED) NUMBER("page_noted", MX_PAGE_NOTED)                     \
   NUMBER("encodes_links", MX_ENCODE_LINKS) NUMBER("live_bits", MX_LIVE_BITS)                      \
   NUMBER("padding", MX_PADDING) NUMBER("pad", MX_PAD)                                             \
   NUMBER("pad_state_shift", MX_PAD_STATE_SHIFT) NUMBER("pad_state_bits", MX_PAD_STATE_BITS)       \

@@ -5,7 +5,7 @@
   check_inspect.py LIBRARY SUBJECT INSPECT WAY
 
 LIBRARY is preloaded, or "-" where the subject holds it; SUBJECT is the program of subject.c, INSPECT
-the folder of mimalloc-inspect. WAY is live, core, crash, gdb, refusals, time. Exit status 0, 1; 77:
+the folder of mimalloc-inspect. WAY is live, core, crash, gdb, refusals, time, sampled. Exit status 0, 1; 77:
 the system lacks what the way needs.
 """
 
@@ -25,6 +25,7 @@ LIBRARY, SUBJECT, INSPECT, WAY = sys.argv[1:5]
 TOOL = [sys.executable, f"{INSPECT}/mimalloc-inspect"]
 SKIPPED = 77
 MIB = 1 << 20
+SETTINGS = {"MIMALLOC_PROF": "1", "MIMALLOC_PROF_RATE": "1"} if WAY == "sampled" else {}
 
 
 def expect(condition, text):
@@ -33,7 +34,7 @@ def expect(condition, text):
 
 
 def environment():
-    return {**os.environ, **({"LD_PRELOAD": LIBRARY} if LIBRARY != "-" else {})}
+    return {**os.environ, **SETTINGS, **({"LD_PRELOAD": LIBRARY} if LIBRARY != "-" else {})}
 
 
 @contextlib.contextmanager
@@ -239,6 +240,25 @@ def other_version():
         raise AssertionError("another version is taken")
 
 
+def sampled():
+    """Each block has a note, which says who allocated it."""
+    with subject("wait") as (process, told):
+        maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+        code = [(int(a, 16), int(b, 16)) for a, b in re.findall(
+            rf"^(\w+)-(\w+) r-xp .* {re.escape(os.path.realpath(SUBJECT))}$", maps, re.MULTILINE)]
+        for what in ("kept", "huge"):
+            text = inspect(process.pid, "address", told[what])
+            match = re.search(r"sampled by the profiler, asked for with (\d+) bytes\n"
+                              r"  allocated by: (.*)", text)
+            expect(match, text)
+            expect(int(match[1]) == (3 * MIB if what == "huge" else int(match[1])), text)
+            frames = [int(f, 16) for f in match[2].split()]
+            expect(len(frames) >= 2 and all(any(a <= f < b for a, b in code) for f in frames[:2]),
+                   text)
+        text = inspect(process.pid, "address", told["freed"])
+        expect(" is a live block" in text or "sampled" not in text, text)  # used again or not
+
+
 def in_time():
     with subject("grow", "1024") as (process, _):
         start = time.time()
@@ -251,7 +271,7 @@ def in_time():
 
 try:
     {"live": live, "core": core, "crash": crash, "gdb": gdb, "refusals": refusals,
-     "time": in_time}[WAY]()
+     "time": in_time, "sampled": sampled}[WAY]()
 except AssertionError as failure:
     print(f"{WAY}: {failure}")
     sys.exit(1)
