@@ -118,6 +118,10 @@ class Core:
 
     def __init__(self, path):
         try:
+            self.file = open(path, "rb")
+        except OSError as error:
+            raise Refusal(f"{path}: {error.strerror}") from None
+        try:
             from elftools.elf.elffile import ELFFile
             from elftools.common.exceptions import ELFError
         except ImportError:
@@ -125,7 +129,6 @@ class Core:
                           "python3-pyelftools, or pip install pyelftools") from None
         self.title = f"core dump {path}"
         try:
-            self.file = open(path, "rb")
             elf = ELFFile(self.file)
             kind = elf["e_type"]
             self.word = elf.elfclass // 8
