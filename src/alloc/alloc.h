@@ -17,6 +17,7 @@ void mx_alloc_on_pressure(mx_theap_t* theap);
 // Reports that there is no memory, sets errno, and returns NULL.
 void* mx_alloc_failed(size_t size);
 void mx_free_slow(void* p);
+void mx_free_other(void* p, mx_page_t* page);  // of this record, by what the page map says
 void mx_free_emptied(void* p);
 // In hardened builds: a block of a page of this thread that is more than the simple case.
 void mx_free_with_care(void* p);

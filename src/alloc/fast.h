@@ -77,15 +77,16 @@ mx_inline bool mx_can_stay(const mx_theap_t* theap, const void* p, size_t size) 
 mx_inline void* mx_alloc(size_t size) { return mx_alloc_in(mx_tls_theap, size); }
 
 // Pushes the block onto its page's list when the page is this thread's; else, or when p is no
-// block at all (NULL has a record too), takes the slow path that the caller names.
-mx_inline void mx_free_or(void* p, void (*slow)(void*)) {
+// block at all (NULL has a record too), takes one of the slow paths that the caller names: `other`
+// where the page map's near part has a record.
+mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_page_t*)) {
   if (mx_unlikely(!mx_pagemap_is_near(p))) {
     slow(p);
     return;
   }
   mx_page_t* const page = mx_pagemap_get_near(p);
   if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) {
-    slow(p);
+    other(p, page);
     return;
   }
   if (MX_HARDEN) {
@@ -95,6 +96,6 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*)) {
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 
-mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow); }
+mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
 
 #endif

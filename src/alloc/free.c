@@ -59,7 +59,7 @@ mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
 }
 
 // What is neither NULL nor a block of another thread's page, or may not be.
-mx_noinline static void free_any(void* p) {
+mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
   mx_page_t* const page = page_of(p);
   // Only constant fields of the page are read: it may be another thread's.
@@ -91,15 +91,12 @@ mx_noinline static void free_any(void* p) {
   if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
 }
 
-mx_noinline void mx_free_slow(void* p) {
-  if (MX_KNOWS_BLOCKS && mx_likely(mx_pagemap_is_near(p))) {
-    mx_page_t* const page = mx_pagemap_get_near(p);
-    if (mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
-      if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
-      return;
-    }
+mx_noinline void mx_free_other(void* p, mx_page_t* page) {
+  if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
+    if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
+    return;
   }
-  free_any(p);
+  mx_free_slow(p);
 }
 
 void* mx_block_of(const void* p) {

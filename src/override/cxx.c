@@ -179,13 +179,18 @@ static mx_noinline void delete_slow(void* p) {
   }
 }
 
+static mx_noinline void delete_other(void* p, mx_page_t* page) {
+  if (mx_unlikely(mx_pagemap_is_none(page))) delete_slow(p);
+  else mx_free_other(p, page);
+}
+
 // The names are those for reports.
 mx_inline void end(const char* name, void* p, size_t size, size_t align) {
   if (MX_CHECK_SIZED && mx_owns_free()) mx_free_checked(name, p, size, align);
-  else mx_free_or(p, delete_slow);
+  else mx_free_or(p, delete_slow, delete_other);
 }
 
-void DELETE(l, )(void* p) { mx_free_or(p, delete_slow); }
+void DELETE(l, )(void* p) { mx_free_or(p, delete_slow, delete_other); }
 
 void DELETE(l, St11align_val_t)(void* p, size_t align) {
   end("operator delete", p, MX_ANY_SIZE, align);

@@ -192,26 +192,34 @@ mx_inline size_t mx_page_offset(const mx_page_t* page, const void* p) {
   return (size_t)((uintptr_t)p - (uintptr_t)page->start);
 }
 
-// Whether a page's block can begin at p, judged by what never changes while the page lives. No huge
-// one, and nothing of the zero record; only in builds with reciprocals.
+// Whether p lies whole blocks behind a page's start, and how many: a multiplication for a division.
+// Never of a huge page and of the zero record; only in builds with reciprocals.
 //
 // With b = block_size, r = reciprocal = (2^64 + e) / b, e < b, an offset q * b + m with m < b gives
 //   offset * r = q * 2^64 + q * e + m * r.
 // No page is longer than 2^22 bytes, so in it q * e < 2^22; r is more than that, and q * e + m * r
 // less than 2^64. So the upper word is q, and the lower one is below 2^22 just when m is 0. For
-// offsets behind the page's last block the upper word is too large.
+// offsets behind the page's last block the upper word is too large. In front of the first block by
+// q * b + m the lower word is that of -(q * e + m * r), small only if that is 0: then b is a power
+// of two, and the upper word is r - q, whose lower half is 2^32 - q.
+mx_inline bool mx_page_divides(const mx_page_t* page, const void* p, uint64_t* index) {
+  const uint64_t rest = mx_mul_wide(mx_page_offset(page, p), page->reciprocal, index);
+  return rest < MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE;
+}
+
+// Whether a page's block can begin at p, an address in the page's slices, judged by what never
+// changes while the page lives. Builds with reciprocals only.
 mx_inline bool mx_page_begins_block(const mx_page_t* page, const void* p) {
-  const size_t offset = mx_page_offset(page, p);
   uint64_t index;
-  const uint64_t rest = mx_mul_wide(offset, page->reciprocal, &index);
-  return rest < MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE && index < page->reserved;
+  return mx_page_divides(page, p, &index) && (uint32_t)index < page->reserved;
 }
 
 // Whether p can be the start of a block, judged by what never changes while the page lives.
 mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
   const size_t offset = mx_page_offset(page, p);
   if (mx_page_is_huge(page)) return offset == 0;
-  if (MX_RECIPROCALS) return mx_page_begins_block(page, p);
+  uint64_t index;  // of any address, so all of it counts
+  if (MX_RECIPROCALS) return mx_page_divides(page, p, &index) && index < page->reserved;
   return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
          offset < page->reserved * page->block_size;
 }

@@ -160,7 +160,7 @@ static void addresses_of(size_t bin) {
 // unwind: 10
 // long: yes
 // addresses: yes
-// mutant: page/page.h: index < page->reserved; => index <= page->reserved;
+// mutant: page/page.h: &index) && index < page->reserved; => &index) && index <= page->reserved;
 void prove_page_knows_its_blocks(void) { some_bins(addresses_of, 3, 17); }
 
 // prove: the same
@@ -170,6 +170,23 @@ void prove_page_knows_its_blocks(void) { some_bins(addresses_of, 3, 17); }
 // addresses: yes
 // mutant: page/page.h: return page->start + (offset - (uint32_t)offset % (uint32_t)page->block_size); => return page->start + (offset - (uint32_t)offset % (uint32_t)(page->block_size / 2));
 void prove_page_knows_all_its_blocks(void) { some_bins(addresses_of, 1, 1); }
+
+static void fronts_of(size_t bin) {
+  make_page(bin);
+  const uintptr_t start = (uintptr_t)prove_page.start;
+  const size_t front = mx_min(start, MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE);
+  const uintptr_t p = any_size(start - front, start - 1);
+  assume(p < start);
+  claim(!MX_RECIPROCALS || !mx_page_begins_block(&prove_page, (const void*)p));
+}
+
+// prove: no address in front of a page's first block begins one
+// bound: the bytes of the largest page, every seventeenth bin
+// unwind: 10
+// builds: release64
+// addresses: yes
+// mutant: page/page.h: (uint32_t)index < page->reserved; => (uint8_t)index < page->reserved;
+void prove_page_has_nothing_in_front(void) { some_bins(fronts_of, 3, 17); }
 
 static void strangers_of(size_t bin) {
   const size_t size = mx_bin_size(bin);
@@ -187,5 +204,5 @@ static void strangers_of(size_t bin) {
 // unwind: 10
 // builds: release64 secure64
 // addresses: yes
-// mutant: page/page.h: index < page->reserved; => index < UINT64_MAX / 4;
+// mutant: page/page.h: &index) && index < page->reserved; => &index) && index < UINT64_MAX / 4;
 void prove_page_refuses_strangers(void) { some_bins(strangers_of, 3, 17); }
