@@ -9,12 +9,6 @@
 #include "alloc.h"
 #include "fast.h"
 
-// The page whose block p can be, or NULL.
-static mx_page_t* page_of(const void* p) {
-  mx_page_t* const page = mx_pagemap_get(p);
-  return mx_pagemap_is_none(page) ? NULL : page;
-}
-
 static bool is_mine(const mx_page_t* page) {
   return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_id();
 }
@@ -61,7 +55,7 @@ mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
 // What is neither NULL nor a block of another thread's page, or may not be.
 mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
-  mx_page_t* const page = page_of(p);
+  mx_page_t* const page = mx_pagemap_find(p);
   // Only constant fields of the page are read: it may be another thread's.
   void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));
   if (mx_unlikely(block == NULL)) {
@@ -100,7 +94,7 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
 }
 
 void* mx_block_of(const void* p) {
-  const mx_page_t* const page = page_of(p);
+  const mx_page_t* const page = mx_pagemap_find(p);
   if (p == NULL || page == NULL) return NULL;
   void* const block = mx_page_block_of(page, p);
   if (block == NULL) return NULL;

@@ -20,7 +20,7 @@ static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !arena->is_pinned;
 }
 
-// The first chunk of an arena at or behind a slice.
+// The first chunk of an arena at or behind a slice, which may be its end.
 static size_t chunk_from(const mx_arena_t* arena, size_t index) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   return mx_align_up(offset + index, MOVE_SLICES) - offset;
@@ -35,18 +35,14 @@ static size_t present(const mx_arena_t* arena, size_t chunk) {
 // The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
 // handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
 static size_t find_purgeable(const mx_arena_t* arena, size_t* end) {
-  while (*end >= MOVE_SLICES) {
-    const size_t word = (*end - 1) / MX_WORD_BITS;
-    if (mx_load_relaxed(&arena->purgeable[word]) == 0) {
-      *end = word * MX_WORD_BITS;
-      continue;
-    }
-    const size_t chunk = chunk_from(arena, *end - MOVE_SLICES + 1) - MOVE_SLICES;
-    if (chunk > *end) break;  // below the first one
-    *end = chunk + MOVE_SLICES - 1;
-    if (mx_bits_count(arena->purgeable, chunk, MOVE_SLICES) == MOVE_SLICES &&
-        present(arena, chunk) > MOVE_SLICES * mx_arena_bits_per_slice() / 2) {
-      return chunk;
+  for (size_t last; (last = mx_bits_find_last(arena->purgeable, *end)) != SIZE_MAX;) {
+    const size_t next = chunk_from(arena, last + 1);
+    if (next < MOVE_SLICES) break;  // in front of the first one
+    *end = next - MOVE_SLICES;
+    if (next <= arena->slices &&
+        mx_bits_count(arena->purgeable, *end, MOVE_SLICES) == MOVE_SLICES &&
+        present(arena, *end) > MOVE_SLICES * mx_arena_bits_per_slice() / 2) {
+      return *end;
     }
   }
   *end = 0;

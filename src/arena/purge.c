@@ -116,19 +116,6 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   mx_arena_put_back(arena, index, count);
 }
 
-// The highest purgeable slice below `below`; SIZE_MAX when there is none.
-static size_t last_purgeable(const mx_arena_t* arena, size_t below) {
-  while (below > 0) {
-    const size_t word = (below - 1) / MX_WORD_BITS;
-    const size_t in_word = below - word * MX_WORD_BITS;
-    uint64_t bits = mx_load_relaxed(&arena->purgeable[word]);
-    if (in_word < MX_WORD_BITS) bits &= ((uint64_t)1 << in_word) - 1;
-    if (bits != 0) return word * MX_WORD_BITS + mx_bit_high(bits);
-    below = word * MX_WORD_BITS;
-  }
-  return SIZE_MAX;
-}
-
 static bool may_purge(const mx_arena_t* arena, size_t i, const order_t* order) {
   return mx_bits_test(arena->purgeable, i) &&
          (uint32_t)(order->now - mx_load_relaxed(&arena->freed_at[i])) >= order->age;
@@ -136,7 +123,7 @@ static bool may_purge(const mx_arena_t* arena, size_t i, const order_t* order) {
 
 static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) {
   for (size_t end = arena->slices; order->most > 0;) {
-    end = last_purgeable(arena, end);
+    end = mx_bits_find_last(arena->purgeable, end);
     if (end == SIZE_MAX) return;
     if (!may_purge(arena, end, order)) continue;
     size_t first = end++;

@@ -45,6 +45,17 @@ size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, siz
   return SIZE_MAX;
 }
 
+size_t mx_bits_find_last(const mx_bits_t* a, size_t below) {
+  while (below > 0) {
+    const size_t word = (below - 1) / MX_WORD_BITS, in_word = below - word * MX_WORD_BITS;
+    uint64_t bits = mx_load_relaxed(&a[word]);
+    if (in_word < MX_WORD_BITS) bits &= ((uint64_t)1 << in_word) - 1;
+    if (bits != 0) return word * MX_WORD_BITS + mx_bit_high(bits);
+    below = word * MX_WORD_BITS;
+  }
+  return SIZE_MAX;
+}
+
 bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n) {
   size_t done = 0;
   while (done < n) {

@@ -18,6 +18,8 @@ MX_BEGIN_DECLS
 // run may be gone when the caller claims it. SIZE_MAX when there is none.
 size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n, size_t from,
                         size_t align, size_t offset);
+// The highest bit below `below` that is set; SIZE_MAX when there is none.
+size_t mx_bits_find_last(const mx_bits_t* a, size_t below);
 // Clears a run that must be all set: true, or false with nothing changed.
 bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n);
 // Sets a run; answers how many of the bits were clear before.

@@ -83,4 +83,10 @@ mx_inline bool mx_pagemap_is_none(const mx_page_t* page) {
   return (const void*)page == (const void*)mx_pagemap_table;
 }
 
+// The page whose slices an address lies in, or NULL.
+mx_inline mx_page_t* mx_pagemap_find(const void* p) {
+  mx_page_t* const page = mx_pagemap_get(p);
+  return mx_pagemap_is_none(page) ? NULL : page;
+}
+
 #endif

@@ -52,9 +52,9 @@ struct mx_theap_s;
 struct mx_heap_s;
 
 // Tags in the low bits of page->owner: with any of them set, no free() takes the fast path.
-#define MX_OWNER_HUGE ((uintptr_t)2)    // a live huge block
+#define MX_OWNER_HUGE ((uintptr_t)1)     // a live huge block
 #define MX_OWNER_SHIFTED ((uintptr_t)2)  // a page of blocks with `shifted`
-#define MX_OWNER_FULL ((uintptr_t)4)    // the page is on its theap's full list
+#define MX_OWNER_FULL ((uintptr_t)4)     // the page is on its theap's full list
 #define MX_OWNER_TAGS ((uintptr_t)7)
 
 struct mx_page_s {

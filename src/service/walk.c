@@ -21,8 +21,8 @@ typedef struct marks_s {
 } marks_t;
 
 mx_page_t* mx_walk_page_of(const void* p) {
-  mx_page_t* const page = mx_pagemap_get(p);
-  if (p == NULL || mx_pagemap_is_none(page)) return NULL;
+  mx_page_t* const page = mx_pagemap_find(p);
+  if (p == NULL || page == NULL) return NULL;
   // In a window of the page map an address from elsewhere may meet a record of ours.
   if ((size_t)((const uint8_t*)p - page->start) >= mx_page_span(page)) return NULL;
   // A page that is kept for the next heap belongs to none.
