@@ -117,7 +117,7 @@ set(mi_source_names
   api/api_subproc.c
   api/api_theap.c
   api/handles.c
-  api/root.c
+  api/process_life.c
   override/cxx.c
   override/dlopen.c
   override/elf.c

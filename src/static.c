@@ -135,7 +135,7 @@
 #include "api/api_subproc.c"
 #include "api/api_theap.c"
 #include "api/handles.c"
-#include "api/root.c"
+#include "api/process_life.c"
 
 #include "override/cxx.c"
 #include "override/dlopen.c"

@@ -20,7 +20,7 @@
 #include "../src/alloc/guarded.h"
 #include "../src/alloc/sample.h"
 #include "../src/api/handles.h"
-#include "../src/api/root.h"
+#include "../src/api/process_life.h"
 #include "../src/api/sized.h"
 #include "../src/base/hooks.h"
 #include "../src/page/remote.h"

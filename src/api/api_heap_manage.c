@@ -16,7 +16,7 @@
 #include "../mem/numa.h"
 #include "../service/walk.h"
 #include "handles.h"
-#include "root.h"
+#include "process_life.h"
 
 // ---- making ------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 #include "../heap/thread_life.h"
 #include "../service/give_back.h"
 #include "handles.h"
-#include "root.h"
+#include "process_life.h"
 
 // ---- deferred free -----------------------------------------------------------------------------
 

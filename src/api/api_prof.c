@@ -3,7 +3,7 @@
 #include "../../include/mimalloc-prof.h"
 #include "../alloc/sample.h"
 #include "../profile/profile.h"
-#include "root.h"
+#include "process_life.h"
 
 // The kinds and formats are numbered alike inside.
 static bool is_kind(mi_prof_kind_t kind) { return (unsigned)kind <= MI_PROF_PINNED; }

@@ -12,8 +12,8 @@
 #include "../alloc/alloc.h"
 #include "../alloc/fast.h"
 #include "../alloc/verify.h"
-#include "root.h"
 #include "../os/cxx.h"
+#include "process_life.h"
 
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {
   return mx_alloc_in(theap, size);

@@ -21,7 +21,7 @@
 #include <wchar.h>
 
 #include "../alloc/fast.h"
-#include "../api/root.h"
+#include "../api/process_life.h"
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../os/os.h"

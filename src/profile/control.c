@@ -35,7 +35,7 @@ static void* take_sample(void* block, size_t size, double probability, const voi
   } else if (!mx_sample_is_traced() || !mx_prof_prepare()) {
     return NULL;
   }
-  mx_note_t* const note = mx_prof_note(frames, depth, block, size, probability);
+  mx_note_t* const note = mx_prof_note(depth < 0 ? NULL : frames, depth, block, size, probability);
   if (note == NULL) return NULL;
   mx_prof_trace_alloc(note);
   if (depth >= 0 && mx_option(prof_pins) != 0) note->stand_in = make_stand_in(block, size);

@@ -6,7 +6,7 @@
 //
 // At the end the process' memory is the system's to take, so nothing is released, unless the
 // library itself is about to go (dlclose) or an option says so.
-#include "root.h"
+#include "process_life.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The declarations of the composition root.
-#ifndef MX_API_ROOT_H
-#define MX_API_ROOT_H
+#ifndef MX_API_PROCESS_LIFE_H
+#define MX_API_PROCESS_LIFE_H
 
 #include "../base/compiler.h"
 
