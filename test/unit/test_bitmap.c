@@ -45,6 +45,12 @@ static size_t count_set(size_t first, size_t n) {
   return count;
 }
 
+static void check_last(size_t below) {
+  size_t last = below;
+  while (last > 0 && !model[last - 1]) last--;
+  EXPECT(mx_bits_find_last(bits, below) == (last > 0 ? last - 1 : SIZE_MAX), 0, below);
+}
+
 static bool agree(const mx_bits_t* words, const bool* with) {
   for (size_t i = 0; i < BITS; i++) {
     if (mx_bits_test(words, i) != with[i]) return false;
@@ -158,6 +164,7 @@ int main(void) {
   for (size_t k = 0; k < 2 * sizeof(longest) / sizeof(longest[0]); k++) {
     fill(bits, model, longest[k / 2], k % 2 == 0);
     fill(other, second, chance(2) == 0 ? 150 : 0, true);
+    for (size_t below = 0; below <= BITS; below++) check_last(below);
     for (size_t first = 0; first < BITS; first++) {
       for (size_t n = 1; first + n <= BITS; n += 1 + chance(3)) check_changes(first, n);
     }
