@@ -1206,6 +1206,7 @@ typedef enum mi_option_e {
   mi_option_generic_collect,
   mi_option_allow_thp,
   _mi_option_last,
+  _mi_option_none = 0x3FFF,  // no number that any version has
   // Names of still older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,
   mi_option_eager_region_commit = mi_option_arena_eager_commit,
@@ -1806,12 +1807,13 @@ mi_decl_export void mi_subproc_delete(mi_subproc_id_t subproc);
 typedef int mi_arena_id_t;
 typedef void* mi_subproc_id_t;
 
-// An option's number in the library. `63` is none: the library then reads 0 and ignores a change.
+// An option's number in the library, which of `_mi_option_none` reads 0 and ignores a change.
 static inline mi_option_t mi_v2_option(mi_option_t option) {
-  static const signed char from_26_on[] = {35, 26, 27, 28, 29, 30, 31, 32, 33, 63, 34, 43};
+  static const signed char from_26_on[] = {35, 26, 27, 28, 29, 30, 31, 32, 33, -1, 34, 43};
   const int number = (int)option;
-  if (number < 0 || number >= (int)_mi_option_last) return (mi_option_t)63;
-  return (number < 26 ? option : (mi_option_t)from_26_on[number - 26]);
+  if (number < 0 || number >= (int)_mi_option_last) return _mi_option_none;
+  if (number < 26) return option;
+  return from_26_on[number - 26] < 0 ? _mi_option_none : (mi_option_t)from_26_on[number - 26];
 }
 
 static inline mi_v3_arena_id_t mi_v2_arena(mi_arena_id_t id) {

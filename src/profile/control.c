@@ -28,7 +28,6 @@ static void* make_stand_in(const void* block, size_t size) {
 // Of a sample that only a tracer wants, who walks the stack himself, there is no site.
 static void* take_sample(void* block, size_t size, double probability, const void* frame) {
   void* frames[MX_PROF_DEPTH_MAX];
-  frames[0] = NULL;
   int depth = -1;
   if (mx_prof_is_on()) {
     depth = mx_os_walk_stack(frames, (int)mx_option(prof_depth), frame);

@@ -114,7 +114,7 @@ static void test_growth_in_turns(void) {
     for (int k = 0; k < 6; k++) {
       p[k] = (unsigned char*)mi_realloc(p[k], size);
       if (p[k] == NULL) break;
-      memset(p[k] + size - 80 * 1024 * (size > 80 * 1024), k + 1, 1);
+      p[k][size > 80 * 1024 ? size - 80 * 1024 : 0] = (unsigned char)(k + 1);
       p[k][0] = p[k][size - 1] = (unsigned char)(k + 1);
     }
   }

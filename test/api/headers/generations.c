@@ -78,7 +78,7 @@ static void test_options(void) {
 }
 
 static void test_no_options(void) {
-  static const int none[] = {-1, 35, 38, 47, 55, 63, 64, 1000};
+  static const int none[] = {-1, 35, 38, 47, 55, 63, 64, 1000, 0x3FFF};
   long before[_mi_option_last];
   for (int i = 0; i < (int)_mi_option_last; i++) before[i] = mi_option_get((mi_option_t)i);
   for (size_t n = 0; n < sizeof(none) / sizeof(none[0]); n++) {
