@@ -38,7 +38,7 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     else()
       set(options ${small})
     endif()
-    if(NOT source MATCHES "/(alloc|override|profile)/|/api/api_(aligned|basic|cpp|heap|posix|theap)[.]c" AND
+    if(NOT source MATCHES "/(alloc|override|profile)/|/api/(api_(aligned|basic|cpp|heap|posix|theap)|verbs)[.]c" AND
        NOT source MATCHES "/os/(cxx|unix_stack)[.]c|/service/stack[.]c")
       list(APPEND options -fno-asynchronous-unwind-tables)
     endif()

@@ -118,6 +118,7 @@ set(mi_source_names
   api/api_theap.c
   api/handles.c
   api/process_life.c
+  api/verbs.c
   override/cxx.c
   override/dlopen.c
   override/elf.c

@@ -136,6 +136,7 @@
 #include "api/api_theap.c"
 #include "api/handles.c"
 #include "api/process_life.c"
+#include "api/verbs.c"
 
 #include "override/cxx.c"
 #include "override/dlopen.c"

@@ -64,21 +64,6 @@ static inline void* mx_verb_aligned(mx_theap_t* theap, size_t size, size_t align
   return mx_alloc_aligned(theap, size, alignment, offset, zero);
 }
 
-static inline void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size,
-                                            size_t alignment, size_t offset, bool zero) {
-  const int refused = mx_verb_refuses(alignment, offset);
-  if (mx_unlikely(refused != 0)) {
-    errno = refused;
-    return NULL;
-  }
-  if (mx_likely(size > 0 || p == NULL)) {
-    return mx_realloc_in(theap, p, size, alignment, offset, zero);
-  }
-  void* const fresh = mx_alloc_aligned(theap, 1, alignment, offset, true);
-  if (fresh != NULL) mx_free(p);
-  return fresh;
-}
-
 // As operator new: runs the new-handler as long as there is one, then throws, if there is C++.
 static inline void* mx_verb_new(mx_theap_t* theap, size_t size) {
   for (;;) {
@@ -91,13 +76,11 @@ static inline void* mx_verb_new(mx_theap_t* theap, size_t size) {
   }
 }
 
+MX_BEGIN_DECLS
+void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size, size_t alignment,
+                              size_t offset, bool zero);
 // The first `length` bytes of a text, and a zero.
-static inline char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length) {
-  char* const copy = (char*)mx_verb_malloc(theap, length == SIZE_MAX ? length : length + 1);
-  if (copy == NULL) return NULL;
-  memcpy(copy, s, length);
-  copy[length] = 0;
-  return copy;
-}
+char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length);
+MX_END_DECLS
 
 #endif

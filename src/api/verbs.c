@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The larger ones of the verbs: see verbs.h.
+#include "verbs.h"
+
+void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size, size_t alignment,
+                              size_t offset, bool zero) {
+  const int refused = mx_verb_refuses(alignment, offset);
+  if (mx_unlikely(refused != 0)) {
+    errno = refused;
+    return NULL;
+  }
+  if (mx_likely(size > 0 || p == NULL)) {
+    return mx_realloc_in(theap, p, size, alignment, offset, zero);
+  }
+  void* const fresh = mx_alloc_aligned(theap, 1, alignment, offset, true);
+  if (fresh != NULL) mx_free(p);
+  return fresh;
+}
+
+char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length) {
+  char* const copy = (char*)mx_verb_malloc(theap, length == SIZE_MAX ? length : length + 1);
+  if (copy == NULL) return NULL;
+  memcpy(copy, s, length);
+  copy[length] = 0;
+  return copy;
+}
