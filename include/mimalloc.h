@@ -797,6 +797,15 @@ mi_decl_export bool mi_heap_visit_blocks(
 #endif
   mi_heap_t* heap, bool visit_blocks, mi_block_visit_fun* visitor, void* arg);
 
+/// Verifies the ends of all blocks of a heap, live and free ones, and reports each place where
+/// somebody wrote as error EFAULT, with the block, its size and the bytes. Builds without padding
+/// (release) have nothing to verify. No thread may use the heap meanwhile. See also the option
+/// `check_every`.
+/// @param heap  the heap, or NULL for the main one
+/// @returns true if nothing was found; false only where the program's own error handler
+///          (mi_register_error()) goes on after such an error, which else ends the process
+mi_decl_export bool mi_heap_verify(mi_heap_t* heap);
+
 /// As mi_heap_visit_blocks(), but only areas whose thread has ended or has given them up.
 mi_decl_export bool mi_heap_visit_abandoned_blocks(mi_heap_t* heap, bool visit_blocks,
                                                    mi_block_visit_fun* visitor, void* arg);
@@ -1138,6 +1147,7 @@ typedef enum mi_option_e {
   mi_option_prof_peak,                      ///< write one at each peak so much higher (0: never)
   mi_option_prof_at_limit,                  ///< write one when memory runs out (0)
   mi_option_prof_pins,                      ///< look what keeps free memory, see MI_PROF_PINNED (0)
+  mi_option_check_every,                    ///< verify blocks every so many slow allocations (0)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name
@@ -1474,7 +1484,8 @@ mi_decl_export void mi_cfree(void* p) mi_attr_noexcept;
 /// Standard: Microsoft `_expand`.
 mi_decl_export void* mi__expand(void* p, size_t newsize) mi_attr_noexcept;
 
-/// As mi_usable_size(), but an address in none of our pages is no error, and gives 0 without a report.
+/// As mi_usable_size(), but an address in none of our pages is no error, and gives 0 without a
+/// report.
 ///
 /// Standard: macOS `malloc_size`.
 mi_decl_nodiscard mi_decl_export size_t mi_malloc_size(const void* p) mi_attr_noexcept;

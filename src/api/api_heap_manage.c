@@ -14,6 +14,7 @@
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../mem/numa.h"
+#include "../service/verify.h"
 #include "../service/walk.h"
 #include "handles.h"
 #include "process_life.h"
@@ -169,6 +170,8 @@ bool mi_theap_visit_blocks(const mi_theap_t* theap, bool visit_blocks, mi_block_
   const mx_visit_t visit = {visitor, arg, visit_blocks, false};
   return theap == NULL || mx_walk_theap(mx_api_theap(theap), &visit);
 }
+
+bool mi_heap_verify(mi_heap_t* heap) { return !MX_PADDING || mx_verify_heap(mx_api_heap(heap)); }
 
 // ---- versions 1 and 2 --------------------------------------------------------------------------
 

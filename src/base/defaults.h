@@ -213,4 +213,8 @@
 #define MI_DEFAULT_PROF_PINS 0
 #endif
 
+#ifndef MI_DEFAULT_CHECK_EVERY
+#define MI_DEFAULT_CHECK_EVERY 0
+#endif
+
 #endif

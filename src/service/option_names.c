@@ -114,6 +114,7 @@ const char* mx_option_unused(int option) {
     case mx_opt_zero_on_free:
       return CHECKS_FREES ? NULL
                           : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
+    case mx_opt_check_every: return MX_PADDING ? NULL : "only builds with padding verify blocks";
     case mx_opt_leak_report: return LISTS_LEAKS ? NULL : "only debug builds list live blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // In builds with canaries: a write past the end or before the start of a block is told of although
 // the block is never freed: by the end of the program or of the thread, by a collection, by a call
-// that asks for the block's size. The report has the bytes that were written. So is a write into a
+// that asks for the block's size or for a look at all blocks, by the option check_every. The report has the bytes that were written. So is a write into a
 // freed block that nobody uses again.
 #include <pthread.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include "expect.h"
 
 enum { PAST_END, BEFORE_START, INTO_FREED, WRITES };
-enum { EXIT, THREAD_END, COLLECT, USABLE_SIZE, MOMENTS };
+enum { EXIT, THREAD_END, COLLECT, USABLE_SIZE, VERIFY, CHECK_EVERY, MOMENTS };
 
 typedef struct crime_s {
   size_t size, by;
@@ -36,6 +36,14 @@ static void* commit_in_thread(void* argument) {
                                                             : p);
   for (size_t i = 0; crime->is_guilty && i < crime->by; i++) at[i] ^= 0x41;
   if (crime->moment == COLLECT) mi_collect(true);
+  if (crime->moment == VERIFY && !mi_heap_verify(NULL)) fprintf(stderr, "not sound\n");
+  if (crime->moment == CHECK_EVERY) {
+    mi_option_set(mi_option_check_every, 3);
+    for (size_t n = 1; n < 1000; n++) {
+      void* volatile other = mi_malloc(16 * n);
+      if (other == NULL) abort();
+    }
+  }
   if (crime->moment == USABLE_SIZE && crime->write != INTO_FREED) {
     if (mi_usable_size(hidden(p)) != crime->size) fprintf(stderr, "another size\n");
   }
