@@ -111,10 +111,10 @@ const char* mx_option_unused(int option) {
     case mx_opt_deprecated_max_segment_reclaim: return "there are no segments any more";
     case mx_opt_deprecated_page_reset:
     case mx_opt_deprecated_purge_extend_delay: return "purge_delay alone decides";
+    case mx_opt_check_every:
     case mx_opt_zero_on_free:
-      return CHECKS_FREES ? NULL
-                          : "only builds that check frees (MI_SECURE, MI_DEBUG) clear blocks";
-    case mx_opt_check_every: return MX_PADDING ? NULL : "only builds with padding verify blocks";
+      return (option == mx_opt_zero_on_free ? CHECKS_FREES : MX_PADDING)
+                 ? NULL : "only builds that check blocks (MI_SECURE, MI_DEBUG) do that";
     case mx_opt_leak_report: return LISTS_LEAKS ? NULL : "only debug builds list live blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";
