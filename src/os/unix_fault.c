@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #endif
 #include "os.h"
+#include "profile_os.h"
 #include "system.h"
 
 #if MX_UNIX
@@ -91,7 +92,12 @@ void mx_os_on_fault(bool (*on_fault)(const void* address)) {
 }
 
 int mx_os_backtrace(void** frames, int most) {
-#if defined(__GLIBC__) || defined(__APPLE__)
+#if defined(__GLIBC__) && defined(__i386__)
+  // Where the unwinder ends its backtrace follows a register that code without a frame pointer uses
+  // otherwise.
+  mx_os_walk_prepare();
+  return mx_os_walk_stack(frames, most, NULL);
+#elif defined(__GLIBC__) || defined(__APPLE__)
   return backtrace(frames, most);
 #else
   (void)frames;
