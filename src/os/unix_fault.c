@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Faults and call stacks on Linux and other Unix systems: the handler of the signal, the
-// unwinder, the names of code.
+// Faults on Linux and other Unix systems: the handler of the signal, the names of code.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "os.h"
-#include "profile_os.h"
 #include "system.h"
 
 #if MX_UNIX
@@ -29,9 +27,6 @@ extern char** environ;
 
 #include "../base/atomic.h"
 #include "../base/fmt.h"
-#if defined(__GLIBC__) || defined(__APPLE__)
-#include <execinfo.h>
-#endif
 
 // What macOS says of memory that is mapped but inaccessible.
 #if defined(__APPLE__)
@@ -89,21 +84,6 @@ void mx_os_on_fault(bool (*on_fault)(const void* address)) {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   sigaction(FAULT, &action, &former);
-}
-
-int mx_os_backtrace(void** frames, int most) {
-#if defined(__GLIBC__) && defined(__i386__)
-  // Where the unwinder ends its backtrace follows a register that code without a frame pointer uses
-  // otherwise.
-  mx_os_walk_prepare();
-  return mx_os_walk_stack(frames, most, NULL);
-#elif defined(__GLIBC__) || defined(__APPLE__)
-  return backtrace(frames, most);
-#else
-  (void)frames;
-  (void)most;
-  return 0;
-#endif
 }
 
 // An address in the program itself.

@@ -23,6 +23,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#if defined(__GLIBC__) || defined(__APPLE__)
+#include <execinfo.h>
+#endif
 
 #include "../base/atomic.h"
 
@@ -243,6 +246,22 @@ void mx_os_walk_prepare(void) {
   mx_store_release(&walk_state, WALK_READY);
   // Its first use prepares what later ones need.
   mx_os_walk_stack(frames, 4, NULL);
+}
+
+// With the library's own frames, for reports.
+int mx_os_backtrace(void** frames, int most) {
+#if defined(__GLIBC__) && defined(__i386__)
+  // Where the unwinder ends its backtrace follows a register that code without a frame pointer uses
+  // otherwise.
+  mx_os_walk_prepare();
+  return mx_os_walk_stack(frames, most, NULL);
+#elif defined(__GLIBC__) || defined(__APPLE__)
+  return backtrace(frames, most);
+#else
+  (void)frames;
+  (void)most;
+  return 0;
+#endif
 }
 
 void mx_os_walk_after_fork(void) {
