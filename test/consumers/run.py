@@ -150,6 +150,11 @@ class Consumer:
         documented |= {"bin/mimalloc-inspect", f"{tool}/mimalloc-gdb.py"}
         documented |= {f"{tool}/mimalloc_inspect/{path.name}"
                        for path in (SOURCE / "inspect" / "mimalloc_inspect").glob("*.py")}
+        parts = ("libmimalloc-trace-record.so", "mimalloc-trace-pack", "mimalloc-trace-replay")
+        if (self.build / parts[1]).exists():
+            documented |= {"bin/mimalloc-trace", *(f"{lib}/mimalloc-{v}/trace/{p}" for p in parts)}
+            documented |= {f"share/mimalloc-{v}/trace/mimalloc_trace/{path.name}"
+                           for path in (SOURCE / "trace" / "mimalloc_trace").glob("*.py")}
         found = {p.relative_to(self.prefix).as_posix() for p in self.prefix.rglob("*")
                  if not p.is_dir()}
         extra = {name for name in found - documented
