@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src", "docs/man")
+PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src", "trace", "docs/man")
 PRODUCTS = ("*.so*", "*.a", "*.o")
 # Of the cache of a build: what decides on the bytes.
 SETTINGS = re.compile(r"^(MI_\w+|CMAKE_BUILD_TYPE|CMAKE_C_FLAGS\w*|CMAKE_C_COMPILER|CMAKE_AR):"
