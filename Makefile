@@ -113,7 +113,7 @@ probes:
 	    || { cat out/$$build/probes.log; exit 1; }; \
 	done
 	-$(PYTHON) bench/peers/peers.py --kind secure
-	$(PYTHON) test/probes/twins.py --table docs/hardening.md
+	$(PYTHON) test/probes/twins.py --keep out/peers/twins.json --table docs/hardening.md
 	$(PYTHON) test/probes/starts.py --lib secure=out/secure/libmimalloc-secure.so \
 	  --lib full=out/secure-full/libmimalloc-secure.so
 
