@@ -37,6 +37,7 @@
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../page/delay.h"
+#include "../page/ends.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "../page/state.h"
@@ -255,9 +256,10 @@ bool mx_heap_after_fork(void) {
   const bool is_whole = !mx_fork_has_missed();
   let_go(&mx_fork_let_go_in_child, true);
   mx_thread_after_fork();
+  const bool has_vanished = !is_whole || has_vanished_threads();
+  if (has_vanished) mx_ends_are_torn = true;
   if (!is_whole) return true;
   reset_theap_locks();
-  const bool has_vanished = has_vanished_threads();
   if (mx_fork_is_inside()) mx_call_then(&repair_all);
   else repair_all();
   return has_vanished;

@@ -10,6 +10,9 @@
 #define MX_BYTES_TEXT 24
 
 MX_BEGIN_DECLS
+// In a child of fork: threads are gone that may have been between two steps of making a block, so
+// what lies behind a block may not be what its state says.
+extern mx_hidden bool mx_ends_are_torn;
 // Whether nobody wrote between the carved blocks of a page of blocks; reports each place where
 // somebody did. Owner only; other threads may free meanwhile.
 bool mx_page_verify(const mx_page_t* page);

@@ -17,7 +17,7 @@ static bool is_live_huge_page(const mx_page_t* page) {
 
 static bool verify_any_page(mx_page_t* page) {
   if (!mx_page_is_huge(page)) return mx_page_verify(page);
-  return !is_live_huge_page(page) || mx_harden_check_huge(page, page->start);
+  return mx_ends_are_torn || !is_live_huge_page(page) || mx_harden_check_huge(page, page->start);
 }
 
 static bool mi_cdecl verify_area(const mi_heap_t* heap, const mi_heap_area_t* area, void* block,
