@@ -59,6 +59,13 @@ static int has_flag(const void* p, const char* flag) {
   return found;
 }
 
+static bool is_in_an_arena(const void* p) {
+  for (intptr_t id = 1; id <= 16; id++) {
+    if (mi_arena_contains((mi_arena_id_t)id, p)) return true;
+  }
+  return false;
+}
+
 static void small_and_large(void) {
   char* small = mi_malloc(100);
   char* large = mi_malloc(64 * MIB);
@@ -68,6 +75,7 @@ static void small_and_large(void) {
   }
   printf("failed=0\nsmall_hg=%d\nlarge_hg=%d\nsmall_ht=%d\n", has_flag(small, " hg"),
          has_flag(large + 32 * MIB, " hg"), has_flag(small, " ht"));
+  printf("apart=%d\n", !is_in_an_arena(large));
   print_stats();
   print_status("VmData");
   print_status("VmSize");

@@ -118,7 +118,7 @@ def test_arena_eager_commit():
 
 
 def test_arena_max_object_size():
-    more("sizes", "reserved", {}, {"arena_max_object_size": "1MiB"})
+    more("sizes", "apart", {}, {"arena_max_object_size": "1MiB"})
 
 
 def test_max_vabits():
