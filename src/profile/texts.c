@@ -40,9 +40,12 @@ static void copy_maps(void* arg, const void* data, size_t size) {
   mx_prof_out_add((mx_prof_out_t*)arg, data, size);
 }
 
-static void print_stack(mx_prof_out_t* out, const mx_site_t* site) {
+// google-pprof takes the innermost address for one inside of the call, and others for those behind.
+static void print_stack(mx_prof_out_t* out, const mx_site_t* site, bool is_gperf) {
   mx_prof_out_print(out, "@");
-  for (size_t k = 0; k < site->depth; k++) mx_prof_out_print(out, " %p", site->frames[k]);
+  for (size_t k = 0; k < site->depth; k++) {
+    mx_prof_out_print(out, " %p", (void*)((char*)site->frames[k] - (is_gperf && k == 0)));
+  }
 }
 
 void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table, bool is_gperf) {
@@ -63,13 +66,13 @@ void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table, boo
     const sampled_t s = row_as_sampled(&table->rows[i], rate);
     mx_prof_out_print(out, "\n");
     if (!is_gperf) {
-      print_stack(out, table->rows[i].site);
+      print_stack(out, table->rows[i].site, false);
       mx_prof_out_print(out, "\n  t*: ");
     }
     print_sampled(out, &s);
     if (is_gperf) {
       mx_prof_out_print(out, " ");
-      print_stack(out, table->rows[i].site);
+      print_stack(out, table->rows[i].site, true);
     }
   }
   mx_prof_out_print(out, "\n\nMAPPED_LIBRARIES:\n");
