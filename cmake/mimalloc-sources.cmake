@@ -35,6 +35,7 @@ set(mi_source_names
   arena/huge_pages.c
   arena/move.c
   arena/purge.c
+  arena/scatter.c
   arena/slices.c
   page/blocks.c
   page/ends.c

@@ -47,6 +47,7 @@
 #include "arena/huge_pages.c"
 #include "arena/move.c"
 #include "arena/purge.c"
+#include "arena/scatter.c"
 #include "arena/slices.c"
 
 #include "page/blocks.c"

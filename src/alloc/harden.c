@@ -317,9 +317,11 @@ size_t mx_harden_usable(const mx_page_t* page, const void* block) {
   return size_of(page, block);
 }
 
-// A block of a bin's size that is alone in its page: one that the profiler has a note of.
-static bool is_small_apart(const mx_page_t* page) {
-  return mx_page_is_huge(page) && !mx_page_is_guarded(page) && page->block_size <= MX_BIN_MAX_SIZE;
+// A block that is alone in its page and keeps its place there: one of a bin's size, which the
+// profiler has a note of, or a large one that ends with its mapping.
+static bool stays_apart(const mx_page_t* page) {
+  if (!mx_page_is_huge(page) || mx_page_is_guarded(page)) return false;
+  return page->block_size <= MX_BIN_MAX_SIZE || mx_page_is_apart(page);
 }
 
 static void set_size_apart(mx_page_t* page, void* block, size_t size) {
@@ -333,7 +335,7 @@ void mx_harden_shrink(void* block, size_t size) {
   if (!MX_PADDING || block == NULL) return;
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_is_guarded(page)) page->block_size = size;  // sized frees ask for that
-  if (is_small_apart(page)) set_size_apart(page, block, size);
+  if (stays_apart(page)) set_size_apart(page, block, size);
   if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);
@@ -346,10 +348,11 @@ void mx_harden_shrink(void* block, size_t size) {
 
 bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
   if (!MX_PADDING || MX_HARDEN_SLOWLY) return false;
-  const bool is_apart = is_small_apart(page);
+  const bool is_apart = stays_apart(page);
   if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zeroblock(page)) return false;
   const size_t most = most_of(page);
   if (size == 0 || size > most || size < most / 2) return false;
+  if (is_apart && !mx_pad_is_size(most - size)) return false;
   if (!mx_page_could_be_block(page, block)) return false;
   if (!is_apart && mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;
   const size_t old = size_of(page, block);

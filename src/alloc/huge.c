@@ -15,6 +15,7 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/track.h"
+#include "../page/padding.h"
 #include "../page/remote.h"
 #include "alloc.h"
 #include "guarded.h"
@@ -112,8 +113,26 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
   return page;
 }
 
+// A large block whose end nothing lies behind, as far as its alignment lets it; see os_pages.c.
+static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero) {
+  const size_t room = mx_align_up(size, mx_max(align, MX_ALIGN));
+  size_t used;
+  mx_page_t* const page = mx_huge_page_apart(heap, room, zero, &used);
+  if (page == NULL) return NULL;
+  if (MX_CLEAR_LARGE) memset(page->start, 0, used);
+  advise_thp(page, room);
+  page->capacity = page->used = 1;
+  if (!mx_huge_page_enter(page)) return NULL;
+  mx_store_release(&page->owner, MX_OWNER_HUGE);
+  return page->start;
+}
+
 void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero) {
   if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
+  if (MX_LARGE_APART && !is_growing && size + MX_PAD > MX_SHARED_MAX && align <= MX_SLICE_SIZE) {
+    void* const p = alloc_at_end(heap, size, align, zero);
+    if (p != NULL) return p;
+  }
   const size_t bytes = mx_align_up(size + (MX_PADDING ? 8 : 0), mx_facts.os_page);
   bool is_zero = false;
   mx_page_t* page = take_kept(heap, bytes, align);
@@ -267,9 +286,10 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
 
 // Whole OS pages for a new size; 0 when a block of this size is not made out of this one.
 static size_t bytes_for(const mx_page_t* page, size_t size) {
-  if (mx_page_is_guarded(page) || size > MX_MAX_ALLOC - MX_SLICE_SIZE) return 0;
+  if (mx_page_is_guarded(page) || mx_page_is_apart(page)) return 0;
+  if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return 0;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
-  return bytes > MX_BIN_MAX_SIZE ? bytes : 0;
+  return bytes > MX_SHARED_MAX ? bytes : 0;
 }
 
 static bool resize(mx_page_t* page, size_t bytes, bool zero) {

@@ -72,7 +72,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   }
   if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
   const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
-  if (align > MX_SHARED_ALIGN_MAX || padded > MX_BIN_MAX_SIZE || (MX_ZERO_BLOCKS && size == 0)) {
+  if (align > MX_SHARED_ALIGN_MAX || padded > MX_SHARED_MAX || (MX_ZERO_BLOCKS && size == 0)) {
     return alloc_apart(theap, size, align, false, zero);
   }
   void* const p =
@@ -99,7 +99,7 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
 #define ROOM_MIN (8 * MX_KIB)
 
 static size_t with_room(size_t size, size_t old_usable) {
-  const size_t most = MX_BIN_MAX_SIZE - MX_PAD;
+  const size_t most = MX_SHARED_MAX - MX_PAD;
   if (MX_HARDEN_SLOWLY || size < ROOM_MIN || size > most) return size;
   if (size <= old_usable || size - old_usable > old_usable / 8) return size;
   return mx_min(size + size / 8, most);
@@ -107,7 +107,7 @@ static size_t with_room(size_t size, size_t old_usable) {
 
 static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t size, size_t align,
                         size_t offset, bool zero) {
-  const bool outgrows = (size > old_usable && size > MX_BIN_MAX_SIZE && is_plain(align, offset));
+  const bool outgrows = (size > old_usable && size > MX_SHARED_MAX && is_plain(align, offset));
   // Under canaries the size is set anew, which takes a block that begins at its start and is not
   // alone in its page.
   const bool has_room = (!outgrows && (!MX_PADDING || is_plain(align, offset)));

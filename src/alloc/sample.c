@@ -179,7 +179,7 @@ bool mx_sample_pause(bool pause) {
 // What an ordinary block would have for as many bytes.
 static size_t ordinary_size(size_t size) {
   const size_t padded = size + MX_PAD;
-  return padded <= MX_BIN_MAX_SIZE ? mx_bin_size(mx_bin_of(padded)) : padded;
+  return padded <= MX_SHARED_MAX ? mx_bin_size(mx_bin_of(padded)) : padded;
 }
 
 static void set_block_size(mx_page_t* page, size_t size) {
@@ -191,7 +191,7 @@ static void set_block_size(mx_page_t* page, size_t size) {
 // A block in a page of its own.
 static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
   const size_t whole = ordinary_size(request->size);
-  const bool is_small = (whole <= MX_BIN_MAX_SIZE);
+  const bool is_small = (whole <= MX_SHARED_MAX);
   void* const p = mx_huge_alloc(theap->heap, is_small ? whole : request->size, request->align,
                                 request->is_growing, request->zero);
   if (p == NULL) return NULL;

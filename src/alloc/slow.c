@@ -22,7 +22,7 @@
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
-  if (padded > MX_BIN_MAX_SIZE) {
+  if (padded > MX_SHARED_MAX) {
     void* const p = mx_huge_alloc(theap->heap, size, 1, false, zero);
     if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;

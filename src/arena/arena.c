@@ -18,7 +18,7 @@
 #define RANDOM_START ((size_t)512)
 
 // What is mapped of an arena from the start.
-#define FIRST_PIECE (512 * MX_KIB)
+#define FIRST_PIECE (MX_SCATTER ? MX_SLICE_SIZE : 512 * MX_KIB)
 
 // ---- presence ----------------------------------------------------------------------------------
 

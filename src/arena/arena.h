@@ -147,6 +147,10 @@ bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count);
 void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count);
 // Gives slices back: [index, index + count) of an arena, to be purged when the delay has passed.
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
+// In builds that scatter pages: a place for a fresh run apart from all others, in a window that
+// begins at `home` if it can be; SIZE_MAX when there is none at hand.
+size_t mx_scatter_find(const mx_arenas_t* arenas, const mx_arena_t* arena,
+                       const mx_slices_request_t* request, size_t home);
 // Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);

@@ -53,6 +53,7 @@ static bool is_fresh(const mx_arena_t* arena, size_t i) {
 static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
   if (arena->commit_fn != NULL || arena->mapping == NULL) return 0;
   if (arena->is_reserved && !mx_os_overcommits()) return 0;
+  if (MX_SCATTER && !arena->is_reserved) return 0;
   const size_t in_use = (size_t)mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
   const size_t most = mx_min(mx_max(in_use / MORE_SHARE, MORE_LEAST), MORE_MOST);
   const size_t end =

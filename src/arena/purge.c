@@ -98,8 +98,9 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
   // Those that would go unnoticed.
-  const bool keeps_guards =
-      (arena->commit_fn == NULL && mx_facts.purge_keeps_guards && mx_os_overcommits());
+  const bool unmaps = (MX_SCATTER && arena->commit_fn == NULL && !arena->is_reserved);
+  const bool keeps_guards = unmaps || (arena->commit_fn == NULL && mx_facts.purge_keeps_guards &&
+                                       mx_os_overcommits());
   if (MX_GUARD_PAGES && !keeps_guards) mx_arena_guard(arena, index, count, false);
   if (arena->commit_fn != NULL) {
     needs_commit = arena->commit_fn(false, start, size, NULL, arena->commit_arg);
@@ -108,6 +109,7 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     is_zero = mx_vmem_purge(start, size, arena->is_reserved, &needs_commit);
   }
   if (needs_commit) mx_bits_clear(arena->committed, index, count);
+  if (MX_GUARD_PAGES && unmaps && needs_commit) mx_bits_clear(arena->guarded, index, count);
   if (is_zero) {
     mx_bits_clear(arena->dirty, index, count);
     mx_arena_untouch(arena, start, size);

@@ -110,6 +110,12 @@ static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, 
                           offset);
 }
 
+static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
+                         const mx_slices_request_t* r, size_t from) {
+  const size_t i = (MX_SCATTER ? mx_scatter_find(arenas, arena, r, from) : SIZE_MAX);
+  return i != SIZE_MAX ? i : find_fresh(arena, r, from);
+}
+
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             mx_slices_t* out) {
   out->arena = arena;
@@ -147,7 +153,7 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
                         bool dirty, mx_slices_t* out) {
   size_t from = (dirty ? mx_load_relaxed(&arena->low_hint) : home_of(arena, r->room));
   for (;;) {
-    const size_t i = (dirty ? find_dirty(arena, r, from) : find_fresh(arena, r, from));
+    const size_t i = (dirty ? find_dirty(arena, r, from) : find_clean(arenas, arena, r, from));
     if (i == SIZE_MAX) {
       if (from == 0 && (dirty || !note_lack(arena, r))) return CLAIM_NONE;
       from = 0;  // the hint may have been too high
@@ -187,6 +193,9 @@ static size_t find_joined(const mx_arena_t* arena, const mx_slices_request_t* r,
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   const size_t bits = mx_load_relaxed(&arena->usable);
   for (size_t end = mx_max(from, 1); end < bits; end++) {
+    // Where pages are scattered there is little to look at.
+    if (MX_SCATTER) end = mx_bits_find_run(arena->committed, NULL, bits, 1, end - 1, 1, 0);
+    if (MX_SCATTER && (end == SIZE_MAX || ++end >= bits)) return SIZE_MAX;
     const bool is_end = !mx_bits_test(arena->committed, end);
     if (!is_end || !mx_bits_test(arena->committed, end - 1)) continue;
     size_t first = end;

@@ -63,4 +63,16 @@
 #define MX_FILL_FREED 0xDF
 #define MX_FILL_SLACK 0xDE
 
+// 12: Fresh pages lie at random places of their arena with gaps between them that are not mapped,
+// and what was purged is not mapped either. Catches writes far beside their block, at once.
+#define MX_SCATTER MX_MITIGATION(12, MX_SECURE >= 4 && MX_PIECEWISE)
+
+// 13: A large block lies in a mapping of its own, its end against what is not mapped, as all around
+// it; when it is freed nobody can access it, and its addresses wait long before they serve again.
+// Catches overflows from the first byte that the alignment lets it, and any use after free.
+#define MX_LARGE_APART MX_MITIGATION(13, MX_SECURE >= 4 && MX_PIECEWISE && MX_TRACK == 0)
+
+// The full build also clears memory of such blocks before it serves again.
+#define MX_CLEAR_LARGE (MX_LARGE_APART && MX_SECURE >= 5)
+
 #endif

@@ -16,6 +16,8 @@
 #define MX_SMALL_MAX ((size_t)1024)              // one bin for each 16 bytes up to here
 #define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)  // bins 1 to 64
 #define MX_BIN_MAX_SIZE ((size_t)512 * 1024)     // the largest block that shares its page
+// The largest one that does so in this build: where large blocks lie apart, it is less.
+#define MX_SHARED_MAX (MX_LARGE_APART ? (size_t)192 * 1024 : MX_BIN_MAX_SIZE)
 #define MX_BIN_HUGE (MX_SMALL_BINS + 1 + 9 * 8)  // pseudo-bin of blocks alone in their page
 #define MX_BIN_COUNT (MX_BIN_HUGE + 1)
 

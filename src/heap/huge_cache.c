@@ -53,6 +53,7 @@ mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align)
 }
 
 void mx_huge_cache_flush(bool force) {
+  if (MX_LARGE_APART) mx_huge_spares_flush(force);
   if (mx_load_relaxed(&kept_page) == NULL) return;
   const long delay = mx_option(purge_delay);
   const uint64_t waited = mx_os_clock_msecs() - mx_load_relaxed(&kept_since);

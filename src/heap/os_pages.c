@@ -4,6 +4,8 @@
 // on a list of their sub-process, which is how they are found when no address leads there.
 #include "../base/options.h"
 #include "../mem/vmem.h"
+#include "../os/os.h"
+#include "../page/padding.h"
 #include "../page/remote.h"
 #include "adopt.h"
 #include "os_pages.h"
@@ -82,6 +84,189 @@ static mx_page_t* os_page(const mx_heap_t* heap, size_t slices, size_t align, mx
   return page;
 }
 
+// ---- blocks that end with their mapping --------------------------------------------------------
+//
+//      | not mapped | slack | canary | block | not mapped
+//      first slice  first OS page            end of the last slice
+//
+// Such a block can be overflown by what its alignment leaves, and what lies in front of it is its
+// own first OS page. Around the mapping are addresses that nobody has, so it takes no guards.
+
+#define APART_MOST 16384  // each is a mapping, of which a process may have 65,530 by default
+
+static mx_atomic(int) apart_count;
+static mx_atomic(size_t) apart_bytes;
+
+#define SPARE_SHARE 8  // of what is in use, this part may be kept
+
+static uint8_t* apart_end(const mx_page_t* page) {
+  return mx_page_first(page) + mx_page_size(page);
+}
+
+// What is mapped of it.
+static uint8_t* apart_start(const mx_page_t* page) {
+  return (uint8_t*)mx_align_down((uintptr_t)page->start - MX_PAD, mx_facts.os_page);
+}
+
+static uint8_t* map_apart(size_t size, size_t bytes) {
+  for (unsigned tries = 0; tries < 4; tries++) {
+    uint8_t* const place = (uint8_t*)mx_vmem_place(MX_ZONE_FAR, size, MX_SLICE_SIZE);
+    if (place == NULL) return NULL;
+    const mx_map_result_t result = mx_vmem_map_at(place + size - bytes, bytes);
+    if (result == MX_MAP_DONE) return place;
+    if (result == MX_MAP_REFUSED) return NULL;
+  }
+  return NULL;
+}
+
+// Whether the heap's blocks are to lie in memory that the program brought.
+static bool has_given_arena(const mx_heap_t* heap) {
+  if (heap->arena != NULL) return true;
+  const mx_arenas_t* const arenas = &heap->subproc->arenas;
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, i);
+    if (arena != NULL && !arena->is_on_demand && !arena->is_exclusive) return true;
+  }
+  return false;
+}
+
+// To touch fresh memory costs more than all the rest, so that of a few blocks that were freed is
+// kept for the next ones: inaccessible, where it was, and moved by its page tables when it is used
+// again.
+#define SPARES 8
+
+typedef struct spare_s {
+  uint8_t* start;  // NULL: none
+  size_t bytes;
+  uint64_t since;  // clock in ms
+} spare_t;
+
+static spare_t kept_spares[SPARES];  // under the lock of the records
+static mx_atomic(size_t) spare_bytes;
+
+static void unmap_spare(const spare_t* spare) {
+  mx_add_relaxed(&spare_bytes, 0 - spare->bytes);
+  mx_vmem_unmap(spare->start, spare->bytes, spare->bytes);
+}
+
+static bool keep_spare(uint8_t* start, size_t bytes) {
+  const mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  const size_t most = (size_t)mx_arenas_may_wait(arenas) * MX_SLICE_SIZE +
+                      (size_t)mx_load_relaxed(&apart_bytes) / SPARE_SHARE;
+  if (mx_option(purge_delay) <= 0 || mx_load_relaxed(&mx_memory_limit.bytes) != 0) return false;
+  if (mx_load_relaxed(&spare_bytes) + bytes > most || !mx_os_overcommits()) return false;
+  if (!mx_os_protect(start, bytes, false)) return false;
+  const uint64_t now = mx_os_clock_msecs();
+  bool done = false;
+  mx_lock_acquire(&os_records_lock);
+  for (size_t i = 0; i < SPARES && !done; i++) {
+    if (kept_spares[i].start != NULL) continue;
+    const spare_t spare = {start, bytes, now};
+    kept_spares[i] = spare;
+    done = true;
+  }
+  mx_lock_release(&os_records_lock);
+  if (done) mx_add_relaxed(&spare_bytes, bytes);
+  return done;
+}
+
+static bool is_better_spare(const spare_t* spare, const spare_t* other, size_t bytes) {
+  if (other->start == NULL) return true;
+  const bool fits = (spare->bytes >= bytes);
+  if (fits != (other->bytes >= bytes)) return fits;
+  return fits ? spare->bytes < other->bytes : spare->bytes > other->bytes;
+}
+
+// The one that serves best for so many bytes.
+static spare_t take_spare(size_t bytes) {
+  spare_t best = {NULL, 0, 0};
+  if (mx_load_relaxed(&spare_bytes) == 0) return best;
+  size_t at = SPARES;
+  mx_lock_acquire(&os_records_lock);
+  for (size_t i = 0; i < SPARES; i++) {
+    if (kept_spares[i].start == NULL || !is_better_spare(&kept_spares[i], &best, bytes)) continue;
+    best = kept_spares[i];
+    at = i;
+  }
+  if (at < SPARES) kept_spares[at].start = NULL;
+  mx_lock_release(&os_records_lock);
+  return best;
+}
+
+// Fills fresh memory with that of a spare: how many bytes of it. SIZE_MAX: it is lost.
+static size_t move_spare(uint8_t* to, size_t bytes) {
+  const spare_t spare = take_spare(bytes);
+  if (spare.start == NULL) return 0;
+  const size_t count = mx_min(spare.bytes, bytes);
+  bool is_torn = false;
+  const bool is_moved = mx_os_protect(spare.start, spare.bytes, true) &&
+                        mx_vmem_move(spare.start, to, count, &is_torn);
+  if (!is_moved) {
+    unmap_spare(&spare);
+    return is_torn ? SIZE_MAX : 0;
+  }
+  const spare_t rest = {spare.start + count, spare.bytes - count, 0};
+  mx_add_relaxed(&spare_bytes, 0 - count);
+  mx_count_add(&mx_process_counters.committed, -(int64_t)count);
+  if (rest.bytes > 0) unmap_spare(&rest);
+  return count;
+}
+
+void mx_huge_spares_flush(bool force) {
+  if (mx_load_relaxed(&spare_bytes) == 0) return;
+  const long delay = mx_option(purge_delay);
+  const uint64_t now = mx_os_clock_msecs();
+  for (size_t i = 0; i < SPARES; i++) {
+    spare_t old = {NULL, 0, 0};
+    mx_lock_acquire(&os_records_lock);
+    if (force || (delay >= 0 && now - kept_spares[i].since >= (uint64_t)delay)) {
+      old = kept_spares[i];
+      kept_spares[i].start = NULL;
+    }
+    mx_lock_release(&os_records_lock);
+    if (old.start != NULL) unmap_spare(&old);
+  }
+}
+
+mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_t* used) {
+  mx_check(MX_LARGE_APART && room > 0 && room % MX_ALIGN == 0);
+  const size_t bytes = mx_align_up(room + MX_PAD, mx_facts.os_page);
+  const size_t count = mx_div_up(bytes, MX_SLICE_SIZE);
+  if (mx_option(disallow_os_alloc) != 0 || count > UINT32_MAX) return NULL;
+  if (mx_load_relaxed(&apart_count) >= APART_MOST || has_given_arena(heap)) return NULL;
+  if (!mx_arenas_allow(&heap->subproc->arenas, bytes)) return NULL;
+  mx_page_t* const page = os_record_alloc();
+  if (page == NULL) return NULL;
+  uint8_t* const first = map_apart(count * MX_SLICE_SIZE, bytes);
+  uint8_t* const start = first + count * MX_SLICE_SIZE - bytes;
+  const size_t moved = (first == NULL || is_fresh ? 0 : move_spare(start, bytes));
+  if (first == NULL || moved == SIZE_MAX) {
+    os_record_free(page);
+    return NULL;
+  }
+  mx_add_relaxed(&apart_count, 1);
+  mx_add_relaxed(&apart_bytes, bytes);
+  mx_count_add(&mx_process_counters.committed, (int64_t)bytes);
+  const mx_slices_t slices = {NULL, 0, count, first, true};
+  mx_page_init(page, &slices, room + MX_PAD, MX_BIN_HUGE, heap);
+  page->start = first + count * MX_SLICE_SIZE - room;
+  mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_APART);
+  mx_check(mx_page_first(page) == first && apart_start(page) == start);
+  const size_t slack = (size_t)(page->start - start);
+  *used = (moved > slack ? moved - slack : 0);
+  const int node = mx_heap_node(heap);
+  if (node >= 0) mx_os_advise_numa(start, bytes, node);
+  return page;
+}
+
+static void unmap_apart(mx_page_t* page) {
+  uint8_t* const start = apart_start(page);
+  const size_t bytes = (size_t)(apart_end(page) - start);
+  mx_add_relaxed(&apart_count, -1);
+  mx_add_relaxed(&apart_bytes, 0 - bytes);
+  if (!keep_spare(start, bytes)) mx_vmem_unmap(start, bytes, bytes);
+}
+
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,
                               mx_slices_t* out) {
   const mx_slices_request_t request = {count, count, count, align, heap->arena, mx_heap_node(heap),
@@ -100,7 +285,7 @@ mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool 
 bool mx_huge_page_enter(mx_page_t* page) {
   mx_heap_t* const heap = mx_page_heap(page);
   if (page->arena == NULL) link_os_page(heap->subproc, page);
-  if (!mx_pagemap_set(page->start, page->slice_count, page)) {
+  if (!mx_pagemap_set(mx_page_first(page), page->slice_count, page)) {
     mx_huge_page_drop(heap->subproc, page);
     return false;
   }
@@ -115,10 +300,14 @@ void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
     return;
   }
   mx_store_relaxed(&page->owner, (uintptr_t)0);
-  mx_pagemap_set(page->start, page->slice_count, NULL);
+  mx_pagemap_set(mx_page_first(page), page->slice_count, NULL);
   unlink_os_page(subproc, page);
-  mx_vmem_unmap(page->start, mx_page_size(page), mx_page_size(page));
-  mx_vmem_placed_is_free(MX_ZONE_FAR, page->start, 0);
+  if (mx_page_is_apart(page)) {
+    unmap_apart(page);
+  } else {
+    mx_vmem_unmap(page->start, mx_page_size(page), mx_page_size(page));
+    mx_vmem_placed_is_free(MX_ZONE_FAR, page->start, 0);
+  }
   os_record_free(page);
 }
 

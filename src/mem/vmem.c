@@ -112,10 +112,36 @@ static void* place_near(size_t size, size_t align) {
 
 static mx_atomic(uintptr_t) far_next;
 
+// Where addresses are random, those of moderate size lie in a window of the far ones, one behind
+// the other with a gap of a few slices: so they come again only when the window has been gone
+// through, and do not make a table for each of them (see pagemap.h).
+#define FAR_WINDOW ((uint64_t)32 << 30)
+#define FAR_WINDOW_ROOM ((size_t)MX_GIB)
+#define FAR_GAPS 16  // slices
+
+static void* place_in_window(size_t room, size_t align) {
+  static mx_atomic(uintptr_t) window_next;
+  uintptr_t from = mx_load_relaxed(&window_next);
+  for (;;) {
+    const uint64_t random = mx_random64();
+    const uint64_t windows = (FAR_END - FAR_FIRST) / FAR_WINDOW;
+    const uintptr_t base = (uintptr_t)(from != 0 ? mx_align_down(from, (uintptr_t)FAR_WINDOW)
+                                                 : FAR_FIRST + random % windows * FAR_WINDOW);
+    const size_t gap = (1 + (size_t)(random >> 32) % FAR_GAPS) * MX_SLICE_SIZE;
+    uintptr_t at = mx_align_up(mx_max(from, base) + gap, align);
+    // What ends with the window would make the next start in another one.
+    if (at + room >= base + FAR_WINDOW) at = mx_align_up(base + gap, align);
+    if (mx_cas_weak_acq_rel(&window_next, &from, at + room)) return (void*)at;
+  }
+}
+
 static void* place_far(size_t room, size_t align) {
   const uint64_t spread = FAR_END - FAR_FIRST;
   if (!MX_64BIT || near_zone.first == 0 || mx_facts.va_bits < 47) return NULL;
   if (room > spread / 2 || align > spread / 2) return NULL;
+  if (MX_LARGE_APART && room <= FAR_WINDOW_ROOM && align <= FAR_WINDOW_ROOM) {
+    return place_in_window(room, align);
+  }
   if (MX_RANDOM_ADDRESS) {
     const uint64_t at = FAR_FIRST + mx_random64() % (spread - room - align);
     return (void*)mx_align_up((uintptr_t)at, align);
@@ -138,6 +164,7 @@ void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align) {
 void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size) {
   const uintptr_t at = (uintptr_t)p;
   if (zone == MX_ZONE_FAR) {
+    if (MX_RANDOM_ADDRESS) return;
     uintptr_t next = mx_load_relaxed(&far_next);
     const bool is_far = ((uint64_t)at >> 44 != 0);
     while (is_far && at < next && !mx_cas_weak_acq_rel(&far_next, &next, at)) {}
@@ -258,7 +285,7 @@ bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit) {
   }
   mx_counter_add(&c->purge_calls, 1);
   // Locked memory (mlockall) cannot be purged, but unmapped.
-  if (!mx_os_overcommits() || !mx_os_purge(p, size)) {
+  if ((MX_SCATTER && !is_reserved) || !mx_os_overcommits() || !mx_os_purge(p, size)) {
     *needs_commit = (is_reserved ? mx_os_decommit(p, size) : mx_vmem_unmap(p, size, 0));
     if (!*needs_commit) return false;
   }

@@ -25,7 +25,7 @@
 //                  nanoseconds, by the owner or by one more thread
 //
 // A huge block has nothing in front; its canary lies at the end of its last OS page, and its state
-// is the slack.
+// is the slack. One that lies apart ends with its memory, and has its canary in front, too.
 #ifndef MX_PAGE_PADDING_H
 #define MX_PAGE_PADDING_H
 
@@ -82,7 +82,7 @@ mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t sta
 
 // The canary of a huge block.
 mx_inline mx_atomic(uint64_t) * mx_pad_of_huge(const mx_page_t* page) {
-  return mx_pad_of(page->start + page->block_size);
+  return mx_pad_of(page->start + (mx_page_is_apart(page) ? 0 : page->block_size));
 }
 
 mx_inline uint64_t mx_pad_state_huge(const mx_page_t* page) {

@@ -156,8 +156,21 @@ mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_B
 #define MX_PAGE_LENT 2      // somebody looks for holes, and the page must stay as it is
 #define MX_PAGE_HOLES 4     // it has holes
 #define MX_PAGE_GONE 8      // it was released while it was lent; its borrower does the rest
-#define MX_PAGE_GUARDED 16  // these two of huge pages, which have no other use for the field: see
+#define MX_PAGE_GUARDED 16  // these of huge pages, which have no other use for the field: see
 #define MX_PAGE_NOTED 32  // guarded.h and sample.h
+
+#define MX_PAGE_APART 64  // the third of them: see heap/os_pages.c
+
+// Whether a huge page's block lies at its end, in a mapping that is no longer than that.
+mx_inline bool mx_page_is_apart(const mx_page_t* page) {
+  return MX_LARGE_APART && (mx_load_relaxed(&page->lend) & MX_PAGE_APART) != 0;
+}
+
+// The start of a huge page's slices, which its block may begin behind.
+mx_inline uint8_t* mx_page_first(const mx_page_t* page) {
+  if (!mx_page_is_apart(page)) return page->start;
+  return (uint8_t*)mx_align_down((uintptr_t)page->start - (MX_PADDING ? 8 : 0), MX_SLICE_SIZE);
+}
 
 // Whether the profiler has a note of the page's block.
 mx_inline bool mx_page_has_note(const mx_page_t* page) {

@@ -257,7 +257,7 @@ static void report_subproc(taking_t* t, mx_subproc_t* subproc) {
   }
   mx_lock_acquire(&subproc->lock);
   for (const mx_page_t* page = subproc->os_pages; page != NULL; page = page->next) {
-    take_huge(t, page, page->start, mx_page_size(page));
+    take_huge(t, page, mx_page_first(page), mx_page_size(page));
   }
   mx_lock_release(&subproc->lock);
 }

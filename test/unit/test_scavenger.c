@@ -32,7 +32,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(
 
 static void use_memory(void) {
   void* blocks[64];
-  for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(300000);
+  for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(150000);
   for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
