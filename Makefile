@@ -35,7 +35,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment probes bench bench-quick prove coverage platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick prove coverage platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -53,6 +53,7 @@ help:
 	@echo "                  judges the protocols between threads by herd7"
 	@echo "make coverage     which branches the tests take, as pages: out/coverage/pages/index.html"
 	@echo "make bench        the benchmark suite against other allocators"
+	@echo "make bench-traces replays recordings of programs with all of these allocators"
 	@echo "make bench-quick  the same in a few minutes"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
 	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
@@ -120,6 +121,11 @@ probes:
 bench: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3
 	$(PYTHON) bench/run.py $(BENCH_ARGS)
+
+bench-traces: $(LIBRARY)
+	@cmake/need.sh "Benchmarking" $(PYTHON):python3
+	@$(CMAKE) --build out/release --parallel $(JOBS) --target mimalloc-trace-replay
+	$(PYTHON) bench/traces.py $(BENCH_ARGS)
 
 bench-quick: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3
