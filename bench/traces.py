@@ -5,7 +5,8 @@
   traces.py [TRACE...] [-a A,B] [--rounds N] [--out DIR]    tables, results.json and traces.svg
   traces.py --record [NAME...]                              records the programs below again
 
-The programs are small work of their kinds, so that the traces are: what each does stands in PROGRAMS.
+The programs are small work of their kinds, so that the traces are: what each does stands in
+PROGRAMS.
 One that is not installed is named and its trace left as it is.
 """
 
@@ -30,7 +31,8 @@ TOOL = HERE.parent / "trace" / "mimalloc-trace"
 PYTHON = "/usr/bin/python3"
 SOURCES = HERE.parent / "src" / "static.c"
 SQL = ("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
-       "SELECT i + 1 FROM n WHERE i < 8000) INSERT INTO t SELECT i, 'name ' || i * 7919 % 8000 FROM n; "
+       "SELECT i + 1 FROM n WHERE i < 8000) "
+       "INSERT INTO t SELECT i, 'name ' || i * 7919 % 8000 FROM n; "
        "CREATE INDEX by_b ON t(b); SELECT count(*) FROM t x JOIN t y ON x.b = y.b; "
        "DELETE FROM t WHERE a % 3 = 0; VACUUM;")
 OBJECTS = ("import json, re\nfor turn in range(3):\n"
@@ -44,9 +46,11 @@ THREADS = ("import queue, threading\nq = queue.Queue()\n"
 WORDS = ("my (%h, @a); for my $i (1 .. 20000) { my $w = join '-', $i % 997, 'x' x ($i % 40); "
          "push @{$h{$w}}, $i; @a = sort { $a cmp $b } keys %h if $i % 5000 == 0; "
          "delete $h{$a[$i % @a]} if @a && $i % 3 == 0 }")
-LUA = ("local t = {} for r = 1, 5 do for i = 1, 6000 do t[i] = {name = 'n' .. i * r, sub = {i, r}} end "
+LUA = ("local t = {} for r = 1, 5 do for i = 1, 6000 do t[i] = {name = 'n' .. i * r, "
+       "sub = {i, r}} end "
        "table.sort(t, function(a, b) return a.name < b.name end) end print(#t)")
-AWK = "BEGIN { for (i = 0; i < 60000; i++) { a[i % 7001] = a[i % 7001] i; if (i % 9 == 0) delete a[i % 5003] } }"
+AWK = ("BEGIN { for (i = 0; i < 60000; i++) { a[i % 7001] = a[i % 7001] i; "
+       "if (i % 9 == 0) delete a[i % 5003] } }")
 
 # Name: command, which of its recordings is meant (1: the program itself), environment.
 PROGRAMS = {
@@ -57,7 +61,8 @@ PROGRAMS = {
     "lua": (["lua5.4", "-e", LUA], 1, {}),
     "awk": (["awk", AWK], 1, {}),
     "gcc": (["gcc", "-O2", "-Iinclude", "-c", "-o", "/dev/null", "trace/load.c"], 2, {}),
-    "g++": (["g++", "-std=c++17", "-DLAYERS=5", "-c", "-o", "/dev/null", "bench/inputs/heavy.cc"], 2, {}),
+    "g++": (["g++", "-std=c++17", "-DLAYERS=5", "-c", "-o", "/dev/null",
+             "bench/inputs/heavy.cc"], 2, {}),
     "git": (["git", "log", "--stat", "--format=%h %s", "-n", "60"], 1, {"GIT_PAGER": "cat"}),
     "xz": (["xz", "-kc", "-T2", "--block-size=65536", "-1", "bench/inputs/pages.ps"], 1, {}),
     "sort": (["sort", "--parallel=2", "docs/decisions.md"], 1, {}),
