@@ -96,6 +96,7 @@ typedef struct mx_theap_trimming_s {
 typedef struct mx_theap_collecting_s {
   size_t list;    // 0: there is no pass
   mx_page_t* at;  // the page of that list that comes next
+  size_t least;   // committed since a pass began because that had grown, at the least
 } mx_theap_collecting_t;
 
 typedef struct mx_theap_links_s {

@@ -32,6 +32,8 @@
 #define WORTH_SHARE 16            // a page is worth a visit with more than this part of its
 #define WORTH_MOST 8u             // blocks free, or than this many
 #define SPARSE_SHARE 4            // and nearly empty with more than this part
+#define COLLECT_SHARE 8           // a pass begins when what is committed has grown by this part
+#define COLLECT_LEAST (8 * MX_MIB)  // and so much since the last one
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
 
 // ---- the lists ---------------------------------------------------------------------------------
@@ -519,10 +521,22 @@ void mx_theap_deferred_free(mx_theap_t* theap, bool force) {
   first->thread.in_deferred_free = false;
 }
 
+// Blocks that others freed into a page serve nobody while none of its size is asked for: where
+// memory grows, they are looked for before it has grown much.
+static bool has_grown(mx_theap_collecting_t* collecting) {
+  const size_t now = (size_t)mx_load_relaxed(&mx_process_counters.committed.current);
+  if (now < collecting->least) collecting->least = now;
+  if (now - collecting->least < collecting->least / COLLECT_SHARE + COLLECT_LEAST) return false;
+  collecting->least = now;
+  return true;
+}
+
 void mx_theap_housekeeping(mx_theap_t* theap) {
   mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
   if (mx_unlikely(visit != NULL)) visit();
+  bool is_due = false;
   if (theap->visits % VISITS_PER_ROUND == 0) {
+    is_due = has_grown(&theap->collecting);
     release_idle(theap);
     mx_magazines_clear(theap, false);
     if (theap->retained.slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
@@ -533,7 +547,7 @@ void mx_theap_housekeeping(mx_theap_t* theap) {
     mx_theap_deferred_free(theap, false);
   }
   const long collect = mx_option(generic_collect);
-  const bool is_due = (collect > 0 && theap->visits % (unsigned long)collect == 0);
+  if (collect > 0 && theap->visits % (unsigned long)collect == 0) is_due = true;
   if (is_due && theap->collecting.list == 0) begin_collect(theap, false);
   if (mx_unlikely(theap->collecting.list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
 }
