@@ -90,7 +90,7 @@ def judge(name, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"), add_help=False)
     parser.add_argument("-h", "--help", action="help")
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("library")
