@@ -32,8 +32,8 @@
 #define WORTH_SHARE 16            // a page is worth a visit with more than this part of its
 #define WORTH_MOST 8u             // blocks free, or than this many
 #define SPARSE_SHARE 4            // and nearly empty with more than this part
-#define COLLECT_SHARE 8           // a pass begins when what is committed has grown by this part
-#define COLLECT_LEAST (8 * MX_MIB)  // and so much since the last one
+#define COLLECT_SHARE 16          // a pass begins when what is committed has grown by this part
+#define COLLECT_LEAST (4 * MX_MIB)  // and by so much since the last one
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
 
 // ---- the lists ---------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
 // ones one: what a free touches was touched a few frees before, and is in the processor's cache.
 //
 // Waiting blocks are not used ones, and on no list; their link is that of the end of a list. What
-// was written over it meanwhile makes one that leads astray, which shows when the block is used.
+// was written over it meanwhile makes one that leads astray, which shows when the block is used, or
+// at once if it is large.
 #ifndef MX_PAGE_DELAY_H
 #define MX_PAGE_DELAY_H
 
@@ -44,8 +45,14 @@ mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page) {
 
 // Puts a block that has waited in front of those that are free. Owner only.
 mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block) {
-  if (MX_ENCODE_LINKS) block->next ^= (uintptr_t)page->free;
-  else mx_block_set_next(page, block, page->free);
+  // Large blocks are few, so the one that shows it might be long in coming.
+  const bool is_checked = !MX_ENCODE_LINKS || MX_DEBUG > 0 || page->block_size > MX_SMALL_MAX;
+  if (is_checked) {
+    mx_block_check_last(page, block);
+    mx_block_set_next(page, block, page->free);
+  } else {
+    block->next ^= (uintptr_t)page->free;
+  }
   mx_fence_compiler();  // as in mx_page_push
   page->free = block;
 }
