@@ -52,7 +52,7 @@ void prove_page_holds_its_blocks(void) {
   claim((uintptr_t)prove_page.start % mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX) == 0);
 }
 
-// What a page asks of lower floors.
+// What a page asks of lower floors and of its other source.
 uint64_t mx_random64(void) { return nondet_uint64(); }
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
   (void)arena, (void)start;
@@ -64,6 +64,10 @@ bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size
   claim(size > 0);
   return nondet_bool();
 }
+
+#if MX_QUARANTINE
+void mx_page_init_delay(mx_page_t* page) { (void)page; }
+#endif
 
 static void carves_of(size_t bin) {
   const size_t size = mx_bin_size(bin);
