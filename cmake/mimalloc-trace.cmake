@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # The compiled parts of mimalloc-trace: recorder, packer and replayer. They use nothing of the library.
-# The recorder serves by functions that only glibc exports.
-include(CheckFunctionExists)
+# The recorder serves by the C library's own functions, which it finds as glibc's.
+include(CheckSymbolExists)
 set(mi_trace OFF)
 if(mi_is_top AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-  check_function_exists(__libc_memalign MI_HAVE_LIBC_MEMALIGN)
-  set(mi_trace ${MI_HAVE_LIBC_MEMALIGN})
+  check_symbol_exists(__GLIBC__ features.h MI_HAVE_GLIBC)
+  set(mi_trace ${MI_HAVE_GLIBC})
 endif()
 if(NOT mi_trace)
   return()
@@ -13,7 +13,7 @@ endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-add_library(mimalloc-trace-record SHARED trace/record.c)
+add_library(mimalloc-trace-record SHARED trace/record.c trace/real.c)
 add_executable(mimalloc-trace-pack trace/pack.c)
 add_executable(mimalloc-trace-replay trace/replay.c trace/load.c)
 foreach(part IN ITEMS mimalloc-trace-record mimalloc-trace-pack mimalloc-trace-replay)

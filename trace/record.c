@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The recorder: a library to preload that serves malloc's family by the C library's own functions and
-// writes down each call.
+// The recorder: a library to preload that serves malloc's family by the C library's own functions
+// (real.h) and writes down each call.
 //
 // Each process maps a file of its own and appends events under one lock, so their order is the order
 // in which they took effect, and what was written is there however the process ends. A call that
@@ -13,7 +13,6 @@
 // calloc) until the program writes there. Blocks above TRACE_LARGE are mappings of their own, whose
 // OS pages the kernel tells apart by whether they were used.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,12 +28,7 @@
 #include <unistd.h>
 
 #include "format.h"
-
-extern void* __libc_malloc(size_t size);
-extern void __libc_free(void* block);
-extern void* __libc_realloc(void* block, size_t size);
-extern void* __libc_memalign(size_t alignment, size_t size);
-extern void* __libc_calloc(size_t count, size_t size);
+#include "real.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define WINDOW_EVENTS ((size_t)TRACE_OS_PAGE * 43)
@@ -51,7 +45,6 @@ static int file = -1;
 static pthread_key_t ends;
 static uint32_t thread_count;
 static __thread uint32_t my_thread __attribute__((tls_model("initial-exec")));
-static size_t (*usable_of)(void*);
 
 static void say(const char* text) {
   char line[256];
@@ -128,21 +121,17 @@ static void thread_ends(void* unused) {
 
 // ---- blocks ---------------------------------------------------------------------------------------
 
-static size_t real_size(void* block) {
-  return usable_of(block);
-}
-
 static uint64_t hash(const void* block) {
   return ((uintptr_t)block * UINT64_C(0x9e3779b97f4a7c15)) >> SIZE_BITS;
 }
 
 static uint64_t* trailer(void* block) {
-  return (uint64_t*)((char*)block + (real_size(block) & ~(size_t)7)) - 1;
+  return (uint64_t*)((char*)block + (real_usable(block) & ~(size_t)7)) - 1;
 }
 
 // The size that was asked for; of a block that is not ours, or whose end was overwritten: all of it.
 static size_t asked(void* block, bool* known) {
-  const size_t all = real_size(block);
+  const size_t all = real_usable(block);
   const uint64_t word = all < 8 ? 0 : *trailer(block);
   const size_t n = (size_t)(word & ((UINT64_C(1) << SIZE_BITS) - 1));
   *known = word >> SIZE_BITS == hash(block) && n <= (all & ~(size_t)7) - 8;
@@ -214,25 +203,25 @@ static bool too_large(size_t n) {
 // ---- the calls ------------------------------------------------------------------------------------
 
 EXPORT void* malloc(size_t n) {
-  if (recording == NULL) return __libc_malloc(n);
+  if (recording == NULL) return real_malloc(n);
   if (too_large(n)) return NULL;
-  return arrived(TRACE_MALLOC, dress(__libc_malloc(n + 16), n, false), n, 0);
+  return arrived(TRACE_MALLOC, dress(real_malloc(n + 16), n, false), n, 0);
 }
 
 EXPORT void* calloc(size_t count, size_t size) {
-  if (recording == NULL) return __libc_calloc(count, size);
+  if (recording == NULL) return real_calloc(count, size);
   size_t n;
   if (__builtin_mul_overflow(count, size, &n) || too_large(n)) {
     errno = ENOMEM;
     return NULL;
   }
-  return arrived(TRACE_CALLOC, dress(__libc_calloc(1, n + 16), n, true), n, 0);
+  return arrived(TRACE_CALLOC, dress(real_calloc(1, n + 16), n, true), n, 0);
 }
 
 EXPORT void free(void* block) {
   if (block == NULL) return;
   if (is_on()) record(farewell(TRACE_FREE, block));
-  __libc_free(block);
+  real_free(block);
 }
 
 static void* resized(void* block, size_t n) {
@@ -240,7 +229,7 @@ static void* resized(void* block, size_t n) {
   leaves.thread = self();
   // The old address must not come back in another thread before this is written down.
   pthread_mutex_lock(&lock);
-  void* fresh = __libc_realloc(block, n + 16);
+  void* fresh = real_realloc(block, n + 16);
   if (fresh != NULL) {
     *trailer(fresh) = (hash(fresh) << SIZE_BITS) | n;
     const trace_event_t comes = {.kind = TRACE_REALLOC, .thread = leaves.thread,
@@ -253,7 +242,7 @@ static void* resized(void* block, size_t n) {
 }
 
 EXPORT void* realloc(void* block, size_t n) {
-  if (recording == NULL) return __libc_realloc(block, n);
+  if (recording == NULL) return real_realloc(block, n);
   if (block == NULL) return malloc(n);
   if (n == 0) {
     free(block);
@@ -261,7 +250,7 @@ EXPORT void* realloc(void* block, size_t n) {
   }
   if (too_large(n)) return NULL;
   if (is_on()) return resized(block, n);
-  return dress(__libc_realloc(block, n + 16), n, true);
+  return dress(real_realloc(block, n + 16), n, true);
 }
 
 EXPORT void* reallocarray(void* block, size_t count, size_t size) {
@@ -274,10 +263,10 @@ EXPORT void* reallocarray(void* block, size_t count, size_t size) {
 }
 
 static void* aligned(size_t alignment, size_t n) {
-  if (recording == NULL) return __libc_memalign(alignment, n);
+  if (recording == NULL) return real_memalign(alignment, n);
   if (too_large(n)) return NULL;
   const unsigned log2 = alignment <= 1 ? 0 : 64u - (unsigned)__builtin_clzll(alignment - 1);
-  return arrived(TRACE_ALIGNED, dress(__libc_memalign(alignment, n + 16), n, false), n, log2);
+  return arrived(TRACE_ALIGNED, dress(real_memalign(alignment, n + 16), n, false), n, log2);
 }
 
 EXPORT void* memalign(size_t alignment, size_t n) {
@@ -309,7 +298,6 @@ EXPORT void* pvalloc(size_t n) {
 
 EXPORT size_t malloc_usable_size(void* block) {
   if (block == NULL) return 0;
-  if (usable_of == NULL) return 0;
   bool known;
   const size_t n = asked(block, &known);
   if (known && is_on()) {
@@ -353,24 +341,32 @@ static atomic_int* map_mark(void) {
   return map;
 }
 
+static void warn_of(const char* library) {
+  if (library == NULL) return;
+  char text[200];
+  snprintf(text, sizeof(text), "new and delete of C++ are those of %.120s, and are not recorded",
+           library);
+  say(text);
+}
+
 __attribute__((constructor)) static void start(int argc, char** argv, char** environment) {
   const char* folder = variable(environment, "MIMALLOC_TRACE_INTO");
   const char* most = variable(environment, "MIMALLOC_TRACE_LIMIT");
   if (folder == NULL) return;
   limit = most != NULL ? strtoull(most, NULL, 10) : 0;
-  *(void**)&usable_of = dlsym(RTLD_NEXT, "malloc_usable_size");
   atomic_int* mark = map_mark();
-  if (usable_of == NULL || mark == NULL || pthread_key_create(&ends, thread_ends) != 0 ||
+  if (!real_find() || mark == NULL || pthread_key_create(&ends, thread_ends) != 0 ||
       !open_file(folder) || (head = map_head()) == NULL) {
     say("this process cannot be recorded");
     return;
   }
   // Each large block is a mapping of its own, so that its OS pages are new.
-  mallopt(M_MMAP_THRESHOLD, (int)TRACE_LARGE);
-  mallopt(M_MMAP_MAX, 1 << 20);
+  real_option(M_MMAP_THRESHOLD, (int)TRACE_LARGE);
+  real_option(M_MMAP_MAX, 1 << 20);
   head->magic = TRACE_RAW_MAGIC;
   head->pid = (uint64_t)getpid();
   snprintf(head->program, sizeof(head->program), "%s", argc > 0 ? argv[0] : "");
   atomic_store(mark, 1);
   recording = mark;
+  warn_of(real_rival());
 }

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """mimalloc-trace records what a known program asks for, replays it, and refuses what is no trace.
 
-  check_trace.py LIBRARY SUBJECT TOOLS BAD1 BAD2 WAY
+  check_trace.py LIBRARY SUBJECT TOOLS BAD1 BAD2 LINKED OTHER WAY
 
 SUBJECT is the program of subject.c, TOOLS the folder of recorder, packer and replayer, BAD1 and BAD2
-the libraries of bad-malloc.c. Exit status 0, 1.
+the libraries of bad-malloc.c, OTHER that of other-malloc.c, and LINKED the program linked with it.
+Exit status 0, 1.
 """
 
 import json
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-LIBRARY, SUBJECT, TOOLS, BAD1, BAD2, WAY = sys.argv[1:7]
+LIBRARY, SUBJECT, TOOLS, BAD1, BAD2, LINKED, OTHER, WAY = sys.argv[1:9]
 TRACE = pathlib.Path(__file__).resolve().parent.parent.parent / "trace"
 TOOL = [sys.executable, str(TRACE / "mimalloc-trace")]
 ROUNDS, A_ROUND = 1000, 14
@@ -39,6 +40,12 @@ def tool(*arguments, status=0):
 def record(folder, what, *more, status=0):
     path = folder / f"{what}.trace"
     return path, tool("record", "-o", path, *more, "--", SUBJECT, what, status=status)
+
+
+def record_under(preload, path, program, what):
+    """The tool is a program, too: only what it records gets the library."""
+    libraries = " ".join(filter(None, [f"{TOOLS}/libmimalloc-trace-record.so", preload]))
+    return tool("record", "-o", path, "--", "env", f"LD_PRELOAD={libraries}", program, what)
 
 
 def replay(path, *allocators, status=0):
@@ -164,6 +171,19 @@ def allocators(folder):
     expect("overwritten" in said, said)
     result, _ = replay(path, f"a={LIBRARY}", f"b={LIBRARY},MIMALLOC_SHOW_STATS=0")
     expect(set(result["allocators"]) == {"a", "b"}, result["allocators"].keys())
+
+
+def others(folder):
+    """Programs that have a malloc already, linked or preloaded: recorded as any other."""
+    for name, program, preload in (("linked", LINKED, None), ("preloaded", SUBJECT, OTHER),
+                                   ("ours", SUBJECT, LIBRARY)):
+        path = folder / f"{name}.trace"
+        said = record_under(preload, path, program, "calls")
+        extra = replay(path, "system")[0]["calls"] - ROUNDS * A_ROUND
+        expect(0 <= extra <= 20, f"{name}: {extra} calls more than the program makes")
+        expect("new and delete of C++ are those of" in said, f"{name}: {said}")
+        record_under(preload, path, program, "threads")
+        expect(replay(path, "system")[0]["threads"] == 17, name)
 
 
 if __name__ == "__main__":
