@@ -35,7 +35,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick prove coverage platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick baseline prove coverage platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -55,6 +55,7 @@ help:
 	@echo "make bench        the benchmark suite against other allocators"
 	@echo "make bench-traces replays recordings of programs with all of these allocators"
 	@echo "make bench-quick  the same in a few minutes"
+	@echo "make baseline     writes test/baseline/baseline.json anew: what repeatable programs cost"
 	@echo "make platforms    builds and tests what this machine can for other platforms"
 	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
 	@echo "                  make kernels ROWS='bookworm sid' these only"
@@ -130,6 +131,15 @@ bench-traces: $(LIBRARY)
 bench-quick: $(LIBRARY)
 	@cmake/need.sh "Benchmarking" $(PYTHON):python3
 	$(PYTHON) bench/run.py --quick $(BENCH_ARGS)
+
+# What ctest -L baseline compares with.
+baseline:
+	@cmake/need.sh "Counting" $(BUILD_NEEDS) c++:g++ $(PYTHON):python3 valgrind:valgrind strace:strace
+	@mkdir -p out/release
+	@$(CMAKE) -S . -B out/release -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS) >out/release/configure.log \
+	  || { cat out/release/configure.log; exit 1; }
+	@$(CMAKE) --build out/release --parallel $(JOBS) --target mimalloc mimalloc-trace-replay baseline-programs
+	$(PYTHON) bench/baseline.py --write
 
 # The tables of docs/proofs.md and docs/concurrency.md are written anew.
 prove:

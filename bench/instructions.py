@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import allocators
@@ -45,9 +46,9 @@ SHORT, LONG = 20000, 120000
 TIMEOUT = 120
 
 
-def outside_program(profile, program):
-    """Instructions in a callgrind profile that ran in other object files than the program."""
-    names, current, total, skip = {}, "", 0, False
+def by_object(profile):
+    """Instructions in a callgrind profile by the object file that they ran in, without its folder."""
+    names, current, totals, skip = {}, "", Counter(), False
     for line in profile.splitlines():
         if line.startswith("ob="):
             key, _, name = line[3:].partition(" ")
@@ -64,10 +65,16 @@ def outside_program(profile, program):
         elif line[:1].isdigit() or line[:1] in "+-*":
             if skip:
                 skip = False
-            elif Path(current).name != program:
+            else:
                 fields = line.split()
-                total += int(fields[1]) if len(fields) > 1 else 0
-    return total
+                totals[Path(current).name] += int(fields[1]) if len(fields) > 1 else 0
+    return totals
+
+
+def outside_program(profile, program):
+    """Instructions in a callgrind profile that ran in other object files than the program."""
+    totals = by_object(profile)
+    return sum(totals.values()) - totals[program]
 
 
 def count_once(pairs, library, script, count, directory):

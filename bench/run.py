@@ -14,7 +14,6 @@ import platform
 import sys
 import time
 from datetime import datetime, timezone
-from fnmatch import fnmatch
 from pathlib import Path
 
 import allocators
@@ -65,17 +64,6 @@ def fill_defaults(options):
         sys.exit("bench: --env takes NAME=VALUE")
     options.charts = full if options.charts is None else options.charts
     options.instructions = full if options.instructions is None else options.instructions
-
-
-def choose_programs(patterns):
-    def matches(program, pattern):
-        return program.group == pattern or fnmatch(program.name, pattern)
-
-    for pattern in patterns:
-        if not any(matches(p, pattern) for p in suite.PROGRAMS):
-            sys.exit(f"bench: no program is called {pattern}; --list shows them")
-    return [p for p in suite.PROGRAMS
-            if not patterns or any(matches(p, pattern) for pattern in patterns)]
 
 
 class Progress:
@@ -189,7 +177,7 @@ def main():
             print(f"{program.name:<18} {program.group:<9} {program.describe()}")
         return 0
     fill_defaults(options)
-    programs = choose_programs(options.programs)
+    programs = suite.matching(options.programs)
     smoke_names = [allocators.OURS, allocators.SYSTEM] + [p.split("=")[0] for p in options.peer]
     chosen = allocators.from_arguments(options, smoke_names if options.smoke else None)
     prepare(options, programs)

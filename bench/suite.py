@@ -7,6 +7,7 @@ alone, so that the pattern stays the same and only the length changes.
 """
 
 from dataclasses import dataclass
+from fnmatch import fnmatch
 
 from real import JOBS, TOOLS, Job
 
@@ -111,3 +112,15 @@ SCALABLE = [
 ] if JOBS > 2 else []
 
 PROGRAMS = WORK + TOOLS + STRESS + SCALABLE
+
+
+def matching(patterns):
+    """The programs of these names, patterns or groups, in the suite's order."""
+    def matches(program, pattern):
+        return program.group == pattern or fnmatch(program.name, pattern)
+
+    for pattern in patterns:
+        if not any(matches(p, pattern) for p in PROGRAMS):
+            raise SystemExit(f"bench: no program is called {pattern}; --list shows them")
+    return [p for p in PROGRAMS
+            if not patterns or any(matches(p, pattern) for pattern in patterns)]

@@ -7,7 +7,7 @@
 // allocator's (and the C library's) instructions, whatever the loop here compiles to.
 //
 // Arguments: script, count. Scripts: small, batch, calloc, calloc256, realloc, resize, usable,
-// aligned, operators, mixed, 4k, 32k, remote.
+// aligned, operators, mixed, 4k, 32k, remote, hand.
 #include <malloc.h>
 #include <semaphore.h>
 
@@ -120,7 +120,7 @@ static void script_mixed(size_t count) {
 
 static struct handover {
   sem_t full, empty;
-  size_t batches;
+  size_t batches, depth;
   void* blocks[DEPTH];
 } handover;
 
@@ -128,26 +128,33 @@ static void* free_batches(void* unused) {
   (void)unused;
   for (size_t batch = 0; batch < handover.batches; batch++) {
     sem_wait(&handover.full);
-    for (size_t i = 0; i < DEPTH; i++) free(handover.blocks[i]);
+    for (size_t i = 0; i < handover.depth; i++) free(handover.blocks[i]);
     sem_post(&handover.empty);
   }
   return NULL;
 }
 
-// One thread allocates and one frees; the semaphores add about one instruction to a pair.
-static void script_remote(size_t count) {
+// One thread allocates and one frees.
+static void hand_over(size_t count, size_t depth) {
   pthread_t thread;
-  handover.batches = count / DEPTH;
+  handover.batches = count / depth;
+  handover.depth = depth;
   sem_init(&handover.full, 0, 0);
   sem_init(&handover.empty, 0, 1);
   if (pthread_create(&thread, NULL, free_batches, NULL) != 0) bench_fail("no thread started");
   for (size_t batch = 0; batch < handover.batches; batch++) {
     sem_wait(&handover.empty);
-    for (size_t i = 0; i < DEPTH; i++) handover.blocks[i] = malloc(48);
+    for (size_t i = 0; i < depth; i++) handover.blocks[i] = malloc(48);
     sem_post(&handover.full);
   }
   pthread_join(thread, NULL);
 }
+
+// The semaphores add about one instruction to a pair.
+static void script_remote(size_t count) { hand_over(count, DEPTH); }
+
+// In turns, a block at a time: each finds what the other has just written.
+static void script_hand(size_t count) { hand_over(count, 1); }
 
 int main(int argc, char** argv) {
   static const struct {
@@ -159,7 +166,8 @@ int main(int argc, char** argv) {
                  {"usable", script_usable},   {"aligned", script_aligned},
                  {"operators", script_operators},
                  {"mixed", script_mixed},     {"4k", script_4k},
-                 {"32k", script_32k},         {"remote", script_remote}};
+                 {"32k", script_32k},         {"remote", script_remote},
+                 {"hand", script_hand}};
   size_t count = bench_arg(argc, argv, 2, 100000);
   for (size_t s = 0; argc > 1 && s < sizeof scripts / sizeof scripts[0]; s++) {
     if (strcmp(argv[1], scripts[s].name) != 0) continue;

@@ -8,6 +8,13 @@ static void raise_peak(mx_count_t* c, int64_t reached) {
   while (reached > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, reached)) {}
 }
 
+void mx_count_add(mx_count_t* c, int64_t amount) {
+  const int64_t now = mx_add_relaxed(&c->current, amount) + amount;
+  if (amount <= 0) return;
+  mx_add_relaxed(&c->total, amount);
+  raise_peak(c, now);
+}
+
 static void add_count(mx_count_t* to, mx_count_t* from) {
   const int64_t current = mx_load_relaxed(&from->current);
   const int64_t now = mx_add_relaxed(&to->current, current) + current;

@@ -35,15 +35,6 @@ typedef struct mx_counters_s {
   mx_count_t bin_pages[MX_BIN_COUNT];
 } mx_counters_t;
 
-// Changes a count from any thread; negative amounts lower it.
-static inline void mx_count_add(mx_count_t* c, int64_t amount) {
-  const int64_t now = mx_add_relaxed(&c->current, amount) + amount;
-  if (amount <= 0) return;
-  mx_add_relaxed(&c->total, amount);
-  int64_t peak = mx_load_relaxed(&c->peak);
-  while (now > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, now)) {}
-}
-
 // As mx_count_add, where a lock keeps all others from changing the count.
 static inline void mx_count_add_locked(mx_count_t* c, int64_t amount) {
   const int64_t now = mx_load_relaxed(&c->current) + amount;
@@ -54,6 +45,8 @@ static inline void mx_count_add_locked(mx_count_t* c, int64_t amount) {
 }
 
 MX_BEGIN_DECLS
+// Changes a count from any thread; negative amounts lower it.
+void mx_count_add(mx_count_t* c, int64_t amount);
 // Adds all of `from` to `to`, for an owner that ends. Of the peaks the highest stays, or what is
 // there now if that is more: what is reported as a peak was certainly reached.
 void mx_counters_add(mx_counters_t* to, mx_counters_t* from);
@@ -67,5 +60,10 @@ void mx_counters_move(mx_counters_t* to, mx_counters_t* from, const uint64_t* bi
 MX_END_DECLS
 
 mx_inline void mx_counter_add(mx_atomic(int64_t)* c, int64_t amount) { mx_add_relaxed(c, amount); }
+
+// Of a counter that only the calling thread changes: no read-modify-write.
+mx_inline void mx_counter_step_own(mx_atomic(int64_t)* c) {
+  mx_store_relaxed(c, mx_load_relaxed(c) + 1);
+}
 
 #endif

@@ -48,7 +48,7 @@ static void take_or_abandon(mx_page_t* page) {
     mx_page_abandon(page);
     return;
   }
-  mx_counter_add(&mx_page_heap(page)->counters.pages_reclaim_on_free, 1);
+  mx_counter_step_own(&theap->counted.reclaims);
   mx_theap_adopt(theap, page);
 }
 

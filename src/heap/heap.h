@@ -108,6 +108,13 @@ typedef struct mx_theap_links_s {
   mx_atomic(mx_theap_t*) slots_of;   // the first theap in whose slots this one was entered last
 } mx_theap_links_t;
 
+// What its thread counts by itself, since it comes too often for a word of all threads. Added to
+// its heap's when it leaves that.
+typedef struct mx_theap_counted_s {
+  mx_atomic(int64_t) reclaims;  // of pages_reclaim_on_free
+  mx_atomic(int64_t) extends;   // of pages_extended
+} mx_theap_counted_t;
+
 // What holds for the thread: only in its first theap.
 typedef struct mx_theap_thread_s {
   mx_theap_t** slots;             // the thread's theap of a heap, by the heap's slot
@@ -130,6 +137,7 @@ struct mx_theap_s {
   mx_theap_retained_t retained;
   mx_theap_trimming_t trimming;
   mx_theap_collecting_t collecting;
+  mx_theap_counted_t counted;
   uint32_t visits;             // of the slow path
   mx_magazine_t* magazines;    // one for each small bin, or NULL
   mx_subproc_t* subproc;

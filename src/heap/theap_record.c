@@ -124,7 +124,14 @@ void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   mx_store_release(&theap->heap, heap);
 }
 
+static void hand_over(mx_atomic(int64_t)* to, mx_atomic(int64_t)* own) {
+  mx_counter_add(to, mx_load_relaxed(own));
+  mx_store_relaxed(own, (int64_t)0);
+}
+
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
+  hand_over(&heap->counters.pages_reclaim_on_free, &theap->counted.reclaims);
+  hand_over(&heap->counters.pages_extended, &theap->counted.extends);
   mx_theap_t *const next = theap->links.next_in_heap, *const prev = theap->links.prev_in_heap;
   if (prev != NULL) prev->links.next_in_heap = next;
   else heap->theaps = next;

@@ -261,7 +261,6 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   }
   if (MX_TRACK) mx_track_no_access(block_at(page, first), count * page->block_size);
   mx_check(page->free != NULL && page->capacity <= limit);
-  mx_counter_add(&mx_process_counters.pages_extended, 1);
   return true;
 }
 

@@ -76,6 +76,17 @@ static void add_counters(mi_stats_t* stats, mx_counters_t* counters) {
   }
 }
 
+// Also what its threads count by themselves.
+static void add_heap(mi_stats_t* stats, mx_heap_t* heap) {
+  add_counters(stats, &heap->counters);
+  mx_lock_acquire(&heap->lock);
+  for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->links.next_in_heap) {
+    tally_counter(&stats->pages_reclaim_on_free, &theap->counted.reclaims);
+    tally_counter(&stats->pages_extended, &theap->counted.extends);
+  }
+  mx_lock_release(&heap->lock);
+}
+
 static void make_count_consistent(mi_stat_count_t* c) {
   if (c->current < 0) c->current = 0;
   if (c->peak < c->current) c->peak = c->current;
@@ -124,7 +135,7 @@ static void add_blocks_of(mi_stats_t* stats, mx_subproc_t* subproc, const mx_hea
 
 void mx_stats_of_heap(mx_heap_t* heap, mi_stats_t* stats) {
   mi_stats_init(stats);
-  add_counters(stats, &heap->counters);
+  add_heap(stats, heap);
   if (heap->subproc != NULL) add_blocks_of(stats, heap->subproc, heap);
   make_consistent(stats);
 }
@@ -158,7 +169,7 @@ static void add_subproc(mx_subproc_t* subproc, mi_stats_t* stats, bool with_heap
   if (with_heaps) {
     mx_lock_acquire(&subproc->lock);
     for (mx_heap_t* heap = subproc->heaps; heap != NULL; heap = heap->next) {
-      add_counters(stats, &heap->counters);
+      add_heap(stats, heap);
     }
     mx_lock_release(&subproc->lock);
     add_blocks_of(stats, subproc, NULL);

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Tests of what counts and compares: shared.py, baseline.py and the counted library.
+
+The counted library is worth what it sees, so small programs whose read-modify-writes and moves are
+known run on it: MIMALLOC_COUNTED names it (`ctest -R baseline-control` sets it).
+"""
+
+import os
+import subprocess
+import tempfile
+import unittest
+import unittest.mock
+from collections import Counter
+from pathlib import Path
+
+import baseline
+import shared
+import suite
+
+COUNTED = os.environ.get("MIMALLOC_COUNTED", "")
+
+# Blocks that one thread allocates and another frees, and as many frees by the thread itself.
+HANDED = """
+#include <pthread.h>
+#include <stdlib.h>
+static void* blocks[BLOCKS];
+static void* free_all(void* unused) {
+  for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+  return unused;
+}
+int main(void) {
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(48);
+  pthread_t thread;
+  if (REMOTE && pthread_create(&thread, NULL, free_all, NULL) != 0) return 1;
+  if (REMOTE) pthread_join(thread, NULL);
+  else free_all(NULL);
+  return 0;
+}
+"""
+
+
+def account(calls, *variables):
+    made = shared.Account()
+    made.calls = Counter(calls)
+    for name, operation, sums in variables:
+        made.variables[name, operation] = Counter(sums)
+    return made
+
+
+class Names(unittest.TestCase):
+    def test_as_the_verb_has_it(self):
+        frames = [("mx_remote_push", "page/remote.h", 30), ("mx_free", "alloc/free.c", 9)]
+        self.assertEqual(shared.variable_of("&page->remote", frames), "page->remote")
+
+    def test_as_it_is_handed_on(self):
+        lines = shared.source("arena/arena.c")
+        number = next(i for i, line in enumerate(lines, 1) if "mx_bits_set(arena->present" in line)
+        frames = [("mx_bits_set", "mem/bitmap.c", 70), ("mx_arena_touch", "arena/arena.c", number)]
+        self.assertEqual(shared.variable_of("&a[p.word]", frames), "arena->present")
+
+    def test_operations(self):
+        for name, operation in (("mi_malloc", "allocate"), ("_Znwm", "allocate"), ("free", "free"),
+                                ("_ZdlPvm", "free"), ("thread_ended", "other")):
+            self.assertEqual(shared.operation_of(name), operation)
+
+
+class Accounts(unittest.TestCase):
+    def test_difference_and_bound(self):
+        long = account({"allocate": 3000, "free": 3000}, ("in_use", "allocate", {"rmws": 25}),
+                       ("page->remote", "free", {"rmws": 3000}), ("keep", "free", {"stores": 2}))
+        short = account({"allocate": 1000, "free": 1000}, ("in_use", "allocate", {"rmws": 5}))
+        steady = long.less(short)
+        self.assertEqual(steady.calls["free"], 2000)
+        self.assertEqual(steady.process_wide(1.0), [(5.0, "in_use")])
+        self.assertEqual(steady.per_thousand("allocate", "rmws"), 10.0)
+
+    def test_cut_short(self):
+        with self.assertRaises(SystemExit):
+            shared.read_rows("10 0 10 1 0 0 0 0 0 \n")
+        with self.assertRaises(SystemExit):
+            shared.read_rows("end 3\n")
+
+    def test_problems(self):
+        handed = account({"free": 1000},
+                         ("page->remote", "free", {"rmws": 2000, "record_moves": 1060}))
+        self.assertEqual(len(shared.problems_of(shared.HANDED[0], handed, 1.0)), 2)
+        quiet = account({"free": 1000},
+                        ("page->remote", "free", {"rmws": 1000, "record_moves": 1010}))
+        self.assertEqual(shared.problems_of(shared.HANDED[0], quiet, 1.0), [])
+        loud = account({"free": 1000}, ("in_use", "free", {"rmws": 2}))
+        self.assertEqual(len(shared.problems_of(shared.STEADY[0], loud, 1.0)), 1)
+
+
+@unittest.skipUnless(COUNTED, "no counted library is named")
+class Counted(unittest.TestCase):
+    def count(self, **values):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "handed"
+            subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", "-o", program, "-x", "c", "-",
+                            *(f"-D{k}={v}" for k, v in values.items())], input=HANDED, text=True,
+                           check=True)
+            rows = shared.run_once(COUNTED, suite.Job([program]), folder)
+        return shared.account_of(rows, COUNTED)
+
+    def test_remote_frees(self):
+        few, many = (self.count(BLOCKS=n, REMOTE=1) for n in (1000, 3000))
+        steady = many.less(few)
+        self.assertEqual(steady.calls["free"], 2000)
+        self.assertEqual(steady.variables["page->remote", "free"]["rmws"], 2000)
+        # A thread that takes a page over has it: nothing moves back and forth.
+        self.assertLess(steady.per_thousand("free", "record_moves"), 10)
+
+    def test_own_frees(self):
+        few, many = (self.count(BLOCKS=n, REMOTE=0) for n in (1000, 3000))
+        steady = many.less(few)
+        self.assertEqual(steady.calls["free"], 2000)
+        self.assertEqual(steady.variables["page->remote", "free"]["rmws"], 0)
+        self.assertEqual(many.per_thousand("free", "record_moves"), 0)
+        self.assertEqual(many.per_thousand("allocate", "block_moves"), 0)
+
+
+class Baseline(unittest.TestCase):
+    THEN = {"a": {"instructions": 1000, "rmws": 10, "calls": 20, "faults": 100, "peak": 1000}}
+
+    def compare(self, left_out=(), **now):
+        return baseline.compare(self.THEN, {"a": {**self.THEN["a"], **now}}, left_out)
+
+    def test_more_and_less(self):
+        self.assertEqual(self.compare(), ([], 5))
+        self.assertEqual(self.compare(instructions=1010)[0], [])
+        self.assertEqual(self.compare(instructions=1011)[0],
+                         ["a: instructions 1,000 -> 1,011 +1.1 %"])
+        self.assertEqual(len(self.compare(instructions=989)[0]), 1)
+        self.assertEqual(len(self.compare(rmws=11, calls=19)[0]), 2)
+
+    def test_slack(self):
+        self.assertEqual(self.compare(faults=106, peak=1256)[0], [])
+        self.assertEqual(len(self.compare(faults=107, peak=1257)[0]), 2)
+
+    def test_what_cannot_be_compared(self):
+        other = {"instructions": "another compiler"}
+        lines, compared = self.compare(left_out=other, instructions=5)
+        self.assertEqual((lines, compared), ([], 4))
+        lines, compared = baseline.compare(self.THEN, {"b": self.THEN["a"]}, {})
+        self.assertEqual((lines, compared), (["b: not in the baseline"], 0))
+
+    def test_strangers(self):
+        here = {metric: {"libc": "glibc 2.36"} for metric in baseline.METRICS}
+        self.assertEqual(baseline.strangers(here, here), {})
+        there = {**here, "instructions": {"libc": "glibc 2.41"}}
+        self.assertEqual(baseline.strangers(there, here),
+                         {"instructions": "libc glibc 2.36 and not glibc 2.41"})
+
+    def test_written_and_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "baseline.json"
+            baseline.write(path, self.THEN, {"rmws": {"libc": "x"}})
+            told = baseline.json.loads(path.read_text())
+        self.assertEqual(told, {"conditions": {"rmws": {"libc": "x"}}, "programs": self.THEN})
+
+    def test_committed_one_has_all(self):
+        told = baseline.json.loads(baseline.BASELINE.read_text(encoding="utf-8"))
+        names = {*baseline.PROGRAMS, *(f"trace-{name}" for name in baseline.TRACES)}
+        self.assertEqual(set(told["programs"]), names)
+        for row in told["programs"].values():
+            self.assertEqual(set(row), set(baseline.METRICS))
+
+    def test_waiting_does_not_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = ('1  futex(0x1, FUTEX_WAIT) = 0\n1  mmap(NULL, 4) = 0\n'
+                   '2  madvise(0x1 <unfinished ...>\n2  <... madvise resumed>) = 0\n'
+                   '1  +++ exited\n')
+            (Path(folder) / "calls").write_text(log)
+            with unittest.mock.patch("baseline.run"):
+                self.assertEqual(baseline.count_calls([], folder), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
