@@ -90,10 +90,11 @@ static void errors(void) {
 
 // 4 MiB wait after this, which is below what waits in any case.
 static void delay(void) {
-  char* p = mi_malloc(4 * MIB);
-  memset(p, 1, 4 * MIB);
-  mi_free(p);
-  // The block passes through a cache, and only slow allocations look at what waits.
+  // Larger ones have mappings of their own in hardened builds.
+  void* large[32];
+  for (int i = 0; i < 32; i++) large[i] = memset(mi_malloc(128 * KIB), 1, 128 * KIB);
+  for (int i = 0; i < 32; i++) mi_free(large[i]);
+  // Some of their pages are retained, and only slow allocations look at what waits.
   void* kept[4][400];
   for (int round = 0; round < 4; round++) {
     usleep(60000);
