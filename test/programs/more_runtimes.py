@@ -128,7 +128,7 @@ def gdb(side):
   side.write("shown.cc", gxx_source.source(1))
   side.tool([compiler, "-std=c++20", "-g", "-O0", "shown.cc", "-o", "shown"])
   orders = ["break unit0", "run", "bt", "ptype Shape0", "finish", "info types Key",
-            "info functions unit", "python print(len(gdb.execute('info line main', False, True)) > 0)",
+            "info functions ^unit[0-9]", "python print(len(gdb.execute('info line main', False, True)) > 0)",
             "delete", "continue"]
   side.write("orders", "\n".join(["set pagination off", "set width 0", *orders]) + "\n")
   out = side.run([debugger, "-nx", "-batch", "-x", "orders", side.path("shown")]).decode()
