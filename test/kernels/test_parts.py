@@ -3,13 +3,16 @@
 """The parts of tools/kernels.py that need no emulator: what it reads, and what it writes."""
 
 import gzip
+import os
 import pathlib
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 from kernels import image, machine, outcome, packages, rows  # noqa: E402
@@ -130,6 +133,33 @@ class Consoles(unittest.TestCase):
         self.assertFalse(run.done)
         self.assertEqual(len(run.troubles), 1)
         self.assertFalse(self.told("[ 1.0] Oops: int3\n")[0].begun)
+
+
+class Patience(unittest.TestCase):
+    """Whether a guest hangs is judged by the time that its emulator had."""
+
+    def boot(self, waited):
+        script = "sleep 2; printf '@begin\\n@done\\n'"
+        with tempfile.TemporaryDirectory() as folder, \
+             unittest.mock.patch.object(machine, "BOOT_SECONDS", 0.5), \
+             unittest.mock.patch.object(machine, "waited", waited):
+            return machine.boot(["sh", "-c", script], 60, 30, f"{folder}/log", lambda *_: None)
+
+    def test_hangs(self):
+        self.assertFalse(self.boot(lambda _: 0).begun)
+
+    def test_starves(self):
+        begin = time.monotonic()
+        run = self.boot(lambda _: time.monotonic() - begin)
+        self.assertTrue(run.begun and run.done)
+
+    def test_waited(self):
+        self.assertEqual(machine.waited(0), 0)
+        try:
+            told = int(pathlib.Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+        except OSError:
+            self.skipTest("the kernel does not tell who waits")
+        self.assertGreaterEqual(machine.waited(os.getpid()), told)
 
 
 class Verdicts(unittest.TestCase):

@@ -60,17 +60,33 @@ static void* waits(void* used) {
   return NULL;
 }
 
-static void waiters_sleep(void) {
+static double worst_of_waiters(void) {
   pthread_t threads[4];
-  double used[4];
+  double used[4], worst = 0;
   mx_lock_acquire(&lock);
   for (int i = 0; i < 4; i++) EXPECT(pthread_create(&threads[i], NULL, waits, &used[i]) == 0);
   usleep(600000);
   mx_lock_release(&lock);
   for (int i = 0; i < 4; i++) {
     pthread_join(threads[i], NULL);
-    EXPECT(used[i] < AWAKE_MOST);
+    if (used[i] > worst) worst = used[i];
   }
+  return worst;
+}
+
+// The least of some tries: an emulated machine's processor time goes on while it waits for a real
+// processor, but who spins, spins each time.
+static double at_least(double (*tried)(void)) {
+  double least = tried();
+  for (int again = 0; again < 4 && least >= AWAKE_MOST; again++) {
+    const double worst = tried();
+    if (worst < least) least = worst;
+  }
+  return least;
+}
+
+static void waiters_sleep(void) {
+  EXPECT(at_least(worst_of_waiters) < AWAKE_MOST);
 }
 
 // ---- real time ---------------------------------------------------------------------------------
@@ -120,9 +136,9 @@ static void* works(void* over) {
 }
 
 // The same calls as the others', whose locks it finds held whenever it preempted one of them there.
-static double work_urgently(double seconds) {
+static double work_urgently(void) {
   double worst = 0;
-  const double end = seconds_of(CLOCK_MONOTONIC) + seconds;
+  const double end = seconds_of(CLOCK_MONOTONIC) + 1;
   while (seconds_of(CLOCK_MONOTONIC) < end) {
     usleep(300);
     const double before = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -135,29 +151,31 @@ static double work_urgently(double seconds) {
   return worst;
 }
 
+static double wait_urgently(void) {
+  pthread_t thread;
+  double used = 0;
+  __atomic_store_n(&is_held, false, __ATOMIC_RELEASE);
+  EXPECT(pthread_create(&thread, NULL, holds, NULL) == 0);
+  while (!__atomic_load_n(&is_held, __ATOMIC_ACQUIRE)) usleep(100);
+  be_urgent(SCHED_FIFO);
+  waits(&used);
+  be_urgent(SCHED_OTHER);
+  pthread_join(thread, NULL);
+  return used;
+}
+
 static void* in_real_time(void* arg) {
   pthread_t threads[3];
   bool over = false;
-  double used = 0;
   (void)arg;
   if (!stay_on_one_processor() || !be_urgent(SCHED_FIFO) || !be_urgent(SCHED_OTHER)) {
     printf("no right to real-time priority: left out\n");
     return NULL;
   }
-  EXPECT(pthread_create(&threads[0], NULL, holds, NULL) == 0);
-  while (!__atomic_load_n(&is_held, __ATOMIC_ACQUIRE)) usleep(100);
-  be_urgent(SCHED_FIFO);
-  waits(&used);
-  EXPECT(used < AWAKE_MOST);
-  be_urgent(SCHED_OTHER);
-  pthread_join(threads[0], NULL);
+  EXPECT(at_least(wait_urgently) < AWAKE_MOST);
   for (int i = 0; i < 3; i++) EXPECT(pthread_create(&threads[i], NULL, works, &over) == 0);
   be_urgent(SCHED_FIFO);
-  // An emulated machine's processor time goes on while it waits for a real processor; who spins, spins
-  // each time.
-  double worst = work_urgently(1);
-  for (int again = 0; again < 4 && worst >= AWAKE_MOST; again++) worst = work_urgently(1);
-  EXPECT(worst < AWAKE_MOST);
+  EXPECT(at_least(work_urgently) < AWAKE_MOST);
   be_urgent(SCHED_OTHER);
   __atomic_store_n(&over, true, __ATOMIC_RELEASE);
   for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
