@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import baseline
+import latency
 import shared
 import suite
 
@@ -117,6 +118,23 @@ class Counted(unittest.TestCase):
         self.assertEqual(steady.variables["page->remote", "free"]["rmws"], 0)
         self.assertEqual(many.per_thousand("free", "record_moves"), 0)
         self.assertEqual(many.per_thousand("allocate", "block_moves"), 0)
+
+
+class Latency(unittest.TestCase):
+    RUNS = [{"allocator": name, "threads": 1,
+             "figures": {**{f"{call}-{point}": value for call in ("malloc", "free")
+                            for point in latency.POINTS}, "malloc-alone": 2, "free-alone": 1}}
+            for name, value in (("mimalloc", 3000.0), ("mimalloc", 1500.0), ("other", 1000.0))]
+
+    def test_least_of_rounds(self):
+        row = latency.rows_of(self.RUNS, ["mimalloc", "other"])[0]
+        self.assertEqual(row, (1, "malloc", "p99.9", {"mimalloc": 1500.0, "other": 1000.0}))
+        self.assertEqual(latency.beyond(row), 1.5)
+
+    def test_table(self):
+        lines = latency.table(self.RUNS, ["mimalloc", "other"]).splitlines()
+        self.assertEqual(lines[2], "| 1, malloc, 99.9 % | 1.50 | 1.00 | 1.50 |")
+        self.assertEqual(lines[-1], "| 1, alone beyond 50 µs, calls | 6 | 3 | |")
 
 
 class Baseline(unittest.TestCase):
