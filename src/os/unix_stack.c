@@ -12,6 +12,12 @@
 // The frames that started the thread, in the C library, keep none. They are the same as long as the
 // thread runs: the address where the last frame pointer led, and what the unwinder found from there
 // on, are remembered, if these are few.
+//
+// On x86-64 code without frame pointers is learned from, too: its frame has one size at a return
+// address, since nothing else says where the caller's is. A size counts when two walks have found
+// the same one; it is never used for code that keeps a frame pointer, whose frames may vary. So
+// most walks need no unwinder at all. A return address that is not known sends the walk to it, and
+// so does each so many'th walk, which finds out what has changed.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,6 +39,11 @@
 #define WALK_FRAME_POINTERS 1
 #else
 #define WALK_FRAME_POINTERS 0
+#endif
+#if defined(__x86_64__) && defined(__LP64__)
+#define WALK_SIZES 1
+#else
+#define WALK_SIZES 0
 #endif
 #if defined(__aarch64__)
 #define FRAME_REGISTER 29
@@ -60,31 +71,48 @@ enum { WALK_UNPREPARED, WALK_READY, WALK_BARRED };
 
 // ---- what is known of code ---------------------------------------------------------------------
 
-// A hash table of return addresses, each doubled, plus 1 where frame pointers lead on.
+// A hash table of return addresses, and what is known of each in the bits below.
+#if WALK_SIZES
+#define CODE_BITS 13
+#define CODE_SHIFT 17  // addresses of programs have 47 bits
+#define CODE_SIZE_SHIFT 4
+#define CODE_SIZE_END ((uintptr_t)0x1FFF)  // instead of a size: nobody called it
+#else
 #define CODE_BITS 11
+#define CODE_SHIFT 1
+#endif
 #define CODE_WAYS 4
+#define CODE_KEEPS ((uintptr_t)1)   // frame pointers lead on
+#define CODE_SURE ((uintptr_t)2)    // the frame's size, in words, was found twice
+#define CODE_EXACT ((uintptr_t)4)   // with CODE_KEEPS: the caller's frame is right behind that
+#define CODE_VARIES ((uintptr_t)8)  // it has no one size
 static mx_atomic(uintptr_t) known_code[(1 << CODE_BITS) + CODE_WAYS];
 
 static size_t code_slot(uintptr_t ip) {
   return (size_t)((uint64_t)ip * 0x9E3779B97F4A7C15u >> (64 - CODE_BITS));
 }
 
-static bool keeps_pointer(uintptr_t ip) {
+// What is known of an address: 0 if nothing is.
+static uintptr_t find_code(uintptr_t ip) {
   const size_t slot = code_slot(ip);
   for (size_t i = 0; i < CODE_WAYS; i++) {
-    if (mx_load_relaxed(&known_code[slot + i]) == ip * 2 + 1) return true;
+    const uintptr_t there = mx_load_relaxed(&known_code[slot + i]);
+    if (there >> CODE_SHIFT == ip) return there - (ip << CODE_SHIFT);
   }
-  return false;
+  return 0;
 }
 
-static void learn_code(uintptr_t ip, bool keeps) {
+static bool keeps_pointer(uintptr_t ip) { return (find_code(ip) & CODE_KEEPS) != 0; }
+
+static void learn_code(uintptr_t ip, uintptr_t known) {
+  if (ip << CODE_SHIFT >> CODE_SHIFT != ip) return;
   const size_t slot = code_slot(ip);
   size_t at = slot + ip / 16 % CODE_WAYS;
   for (size_t i = CODE_WAYS; i-- > 0;) {
     const uintptr_t there = mx_load_relaxed(&known_code[slot + i]);
-    if (there == 0 || there / 2 == (ip * 2) / 2) at = slot + i;
+    if (there == 0 || there >> CODE_SHIFT == ip) at = slot + i;
   }
-  mx_store_relaxed(&known_code[at], ip * 2 + keeps);
+  mx_store_relaxed(&known_code[at], (ip << CODE_SHIFT) + known);
 }
 
 // ---- walking -----------------------------------------------------------------------------------
@@ -92,8 +120,10 @@ static void learn_code(uintptr_t ip, bool keeps) {
 #define TAIL_MAX 3
 #define FRAME_SIZE_MAX ((uintptr_t)1 << 20)
 
-// The frames that started this thread.
+// The frames that started this thread, and what else is known of it.
 typedef struct tail_s {
+  uintptr_t top;     // the highest place that a walk has come to; 0: there was none
+  uint32_t walks;
   uintptr_t record;  // where the frame pointer lies that leads to the first of them
   uintptr_t ip;      // of that one
   int count;
@@ -119,11 +149,27 @@ static bool led_there(const walk_t* w, uintptr_t ip, uintptr_t sp) {
   return ((const uintptr_t*)w->fp)[1] == ip;
 }
 
+// What is known of a frame whose caller the unwinder found.
+static uintptr_t known_of_step(const walk_t* w, uintptr_t ip, uintptr_t sp, bool keeps) {
+#if WALK_SIZES
+  if (keeps) return CODE_KEEPS | (sp == w->fp + 2 * sizeof(void*) ? CODE_EXACT : 0);
+  const uintptr_t before = find_code(w->ip), words = (sp - w->sp) / sizeof(void*);
+  if ((before & (CODE_VARIES | CODE_KEEPS)) != 0) return CODE_VARIES;
+  if (sp <= w->sp || words >= CODE_SIZE_END || ((const uintptr_t*)sp)[-1] != ip) return CODE_VARIES;
+  const uintptr_t now = words << CODE_SIZE_SHIFT;
+  if (before == 0) return now;
+  return (before & ~CODE_SURE) == now ? now | CODE_SURE : CODE_VARIES;
+#else
+  (void)w, (void)ip, (void)sp;
+  return keeps;
+#endif
+}
+
 static void learn_step(walk_t* w, uintptr_t ip, uintptr_t sp) {
-  if (w->count == 0) return;
+  if (w->ip == 0) return;
   const bool keeps = led_there(w, ip, sp);
-  learn_code(w->ip, keeps);
-  if (!keeps) return;
+  learn_code(w->ip, known_of_step(w, ip, sp, keeps));
+  if (!keeps || w->count == 0) return;
   w->tail_from = w->count;
   w->tail_record = w->fp;
 }
@@ -137,8 +183,13 @@ static int take_frame(struct _Unwind_Context* context, void* arg) {
   walk_t* const w = (walk_t*)arg;
   const uintptr_t ip = unwind_ip(context), sp = unwind_cfa(context);
   if (ip == 0) return UNWIND_STOP;
-  if (w->count == 0 && mx_os_is_own_code((const void*)ip)) return UNWIND_GO_ON;
   if (WALK_FRAME_POINTERS && w->learns) learn_step(w, ip, sp);
+  if (w->count == 0 && mx_os_is_own_code((const void*)ip)) {
+    w->ip = ip;
+    w->sp = sp;
+    if (WALK_SIZES) w->fp = unwind_register(context, FRAME_REGISTER);
+    return UNWIND_GO_ON;
+  }
   if (w->count == w->most) {
     w->is_cut = true;
     return UNWIND_STOP;
@@ -149,7 +200,10 @@ static int take_frame(struct _Unwind_Context* context, void* arg) {
   w->sp = sp;
   w->fp = unwind_register(context, FRAME_REGISTER);
   // The unwinder would read there, which a program that wrote over its stack shall survive.
-  if (keeps_pointer(ip) && !is_plausible(w)) return UNWIND_STOP;
+  if (keeps_pointer(ip) && !is_plausible(w)) {
+    w->is_cut = true;
+    return UNWIND_STOP;
+  }
   return w->learns ? UNWIND_GO_ON : UNWIND_STOP;
 }
 
@@ -162,6 +216,17 @@ static void learn_tail(const walk_t* w) {
   tail->ip = (uintptr_t)w->frames[w->tail_from];
   tail->count = count;
   memcpy(tail->frames, w->frames + w->tail_from, (size_t)count * sizeof(void*));
+}
+
+// Remembers where the thread's stack begins.
+static void learn_end(const walk_t* w) {
+#if WALK_SIZES
+  tail_t* const tail = &mx_tls(thread_tail);
+  if (w->sp > tail->top) tail->top = w->sp;
+  if (!w->is_cut && w->count > 0) learn_code(w->ip, CODE_SIZE_END << CODE_SIZE_SHIFT);
+#else
+  (void)w;
+#endif
 }
 
 // From the latest frame on by frame pointers; false: into code that is not known.
@@ -197,13 +262,61 @@ static bool begin_at(walk_t* w, const void* frame) {
   return true;
 }
 
-int mx_os_walk_stack(void** frames, int most, const void* frame) {
+#if WALK_SIZES
+#define OWN_FRAMES_MAX 32
+#define WALKS_UNWOUND 64  // of so many one is the unwinder's
+
+// Where the caller's frame begins, which *has_fp and w->fp are then those of; 0: not known.
+static uintptr_t known_caller(walk_t* w, uintptr_t known, bool* has_fp) {
+  if ((known & CODE_KEEPS) == 0) {
+    *has_fp = false;  // it may have been put anywhere
+    return (known & CODE_SURE) == 0 ? 0 : w->sp + (known >> CODE_SIZE_SHIFT) * sizeof(void*);
+  }
+  if ((known & CODE_EXACT) == 0 || !*has_fp || !is_plausible(w)) return 0;
+  const uintptr_t* const record = (const uintptr_t*)w->fp;
+  if ((uintptr_t)(record + 2) > mx_tls(thread_tail).top) return 0;
+  w->fp = record[0];
+  return (uintptr_t)(record + 2);
+}
+
+// By what is known of code alone, from a frame that keeps a pointer; false: it is not enough.
+static bool walk_known(walk_t* w, const void* frame) {
+  const uintptr_t* const record = (const uintptr_t*)frame;
+  const uintptr_t top = mx_tls(thread_tail).top;
+  bool has_fp = true;
+  w->ip = record[1];
+  w->sp = (uintptr_t)(record + 2);
+  w->fp = record[0];
+  w->count = 0;
+  for (int own = 0; own < OWN_FRAMES_MAX;) {
+    if (w->count == 0 && mx_os_is_own_code((const void*)w->ip)) own++;
+    else if (w->count == w->most) return true;
+    else w->frames[w->count++] = (void*)w->ip;
+    const uintptr_t known = find_code(w->ip);
+    if (known >> CODE_SIZE_SHIFT == CODE_SIZE_END) return w->count > 0;
+    const uintptr_t sp = known_caller(w, known, &has_fp);
+    if (sp <= w->sp || sp > top) return false;
+    w->ip = ((const uintptr_t*)sp)[-1];
+    w->sp = sp;
+  }
+  return false;
+}
+#endif
+
+mx_noinline int mx_os_walk_stack(void** frames, int most, const void* frame) {
   if (mx_load_acquire(&walk_state) != WALK_READY) return 0;
   const int saved = errno;
   walk_t w;
   memset(&w, 0, sizeof(w));
   w.frames = frames;
   w.most = most;
+#if WALK_SIZES
+  if (++mx_tls(thread_tail).walks % WALKS_UNWOUND != 0) {
+    if (frame != NULL && walk_known(&w, frame)) return w.count;
+    if (walk_known(&w, __builtin_frame_address(0))) return w.count;
+    w.count = 0;
+  }
+#endif
   if (WALK_FRAME_POINTERS && mx_tls(thread_tail).count > 0) {
     if (!begin_at(&w, frame)) unwind(&take_frame, &w);
     if (w.count > 0 && follow_pointers(&w)) {
@@ -216,6 +329,7 @@ int mx_os_walk_stack(void** frames, int most, const void* frame) {
   w.tail_from = -1;
   unwind(&take_frame, &w);
   if (WALK_FRAME_POINTERS) learn_tail(&w);
+  if (WALK_SIZES) learn_end(&w);
   errno = saved;
   return w.count;
 }

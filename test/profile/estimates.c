@@ -102,6 +102,16 @@ static void load_large(truth_t* t) {
   }
 }
 
+static void load_all_sizes(truth_t* t) {
+  const int last = (sizeof(size_t) > 4 ? 30 : 26);
+  for (int shift = 0; shift <= last; shift++) {
+    for (int i = 0; i < (shift < 12 ? 1000 : shift < 20 ? 50 : 2); i++) {
+      mi_free(mi_malloc((size_t)1 << shift));
+      add_truth(t, (size_t)1 << shift);
+    }
+  }
+}
+
 static void load_aligned(truth_t* t) {
   for (int i = 0; i < 30000; i++) {
     const size_t size = (i % 3 == 0 ? 4096 : 128);
@@ -217,6 +227,7 @@ static const load_t loads[] = {
     {"periodic", load_periodic, 8192, true},
     {"mixed", load_mixed, 16 * KIB, true},
     {"large", load_large, 512 * KIB, true},
+    {"1 B to 1 GiB", load_all_sizes, 64, true},
     {"aligned", load_aligned, 32 * KIB, true},
     {"a heap, destroyed", load_heap, 2048, true},
     {"a heap, deleted", load_deleted_heap, 2048, true},

@@ -48,11 +48,24 @@ NOT_INLINED void keep_others(int count) {
   sink = NULL;
 }
 
+// Its frame has another size each time.
+NOT_INLINED void beside(size_t room) {
+  volatile char place[room + 1];
+  place[room] = 1;
+  sink = inner(3000 + (size_t)(place[room] - 1));
+}
+
+NOT_INLINED void keep_varying(int count) {
+  for (int i = 0; i < count; i++) beside((size_t)i * 7919 % 4000);
+  sink = NULL;
+}
+
 NOT_INLINED void outer(int repeat) {
   keep_small(20000 * repeat);
   keep_large(10 * repeat);
   pass_through(20000 * repeat);
   keep_others(1000 * repeat);
+  keep_varying(4000 * repeat);
   sink = NULL;
 }
 
