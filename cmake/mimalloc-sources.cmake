@@ -35,6 +35,8 @@ set(mi_source_names
   arena/huge_pages.c
   arena/move.c
   arena/purge.c
+  arena/partition.c
+  arena/plots.c
   arena/scatter.c
   arena/slices.c
   page/blocks.c
@@ -52,6 +54,7 @@ set(mi_source_names
   heap/hole_walk.c
   heap/huge_cache.c
   heap/os_pages.c
+  heap/own_ranges.c
   heap/subproc.c
   heap/theap.c
   heap/theap_record.c

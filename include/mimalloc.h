@@ -617,6 +617,23 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_main(void);
 ///          the bytes that were asked for; others cannot tell. So do the questions that follow.
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_of(const void* p);
 
+/// The partition that a block's addresses belong to, in constant time.
+///
+/// In the hardened builds (secure and full) each heap that mi_heap_new() makes is a partition: what
+/// addresses it once had no other heap is ever given, neither the main heap nor a heap that is made
+/// later, also when it has been deleted or destroyed. So a pointer into it that was kept too long
+/// never meets an object of another heap. The number is the heap's and never comes again; blocks
+/// that outlive their heap (mi_heap_delete()) keep it.
+///
+/// Heaps in an arena of the program's (mi_heap_new_in_arena()) are no partitions, nor are any where
+/// addresses cannot be chosen: 32-bit systems, those with less than 47 bits of addresses, Windows,
+/// and processes that start with the option `disallow_os_alloc`.
+/// @param p  a block or an address inside one; any other is no error
+/// @returns the partition's number; 0 for a block of the main heap or of a heap that is no partition,
+///          for NULL, a block of no bytes, and what is no block. Release and debug builds have no
+///          partitions, and always answer 0.
+mi_decl_nodiscard mi_decl_export size_t mi_partition_of(const void* p) mi_attr_noexcept;
+
 /// Whether `p`, a block or an address inside one, belongs to this heap; in constant time.
 mi_decl_nodiscard mi_decl_export bool mi_heap_contains(const mi_heap_t* heap, const void* p);
 
@@ -2305,6 +2322,50 @@ bool operator!=(const mi_heap_destroy_stl_allocator<T1>& x,
                 const mi_heap_destroy_stl_allocator<T2>& y) noexcept {
   return !x.is_equal(y);
 }
+
+/// A heap for objects of one kind, given up with all its blocks when this goes. In the hardened
+/// builds no object elsewhere ever lies where one of these lay: see mi_partition_of().
+class mi_partition {
+ public:
+  /// Makes a heap; throws `std::bad_alloc` when there is no memory.
+  mi_partition() : heap_(mi_impl::make_heap()) {}
+  mi_partition(const mi_partition&) = delete;
+  mi_partition& operator=(const mi_partition&) = delete;
+  /// Frees all blocks, without destructors of what still lives there.
+  ~mi_partition() { mi_heap_destroy(heap_); }
+
+  /// The heap, for calls of C; never NULL.
+  mi_heap_t* heap() const noexcept { return heap_; }
+  /// An allocator for containers, which must not outlive this.
+  template <class T>
+  mi_heap_stl_allocator<T> allocator() const {
+    return mi_heap_stl_allocator<T>(heap_);
+  }
+  /// Makes an object here.
+  /// @returns never NULL; throws `std::bad_alloc`, and what the constructor throws
+  template <class T, class... Args>
+  T* create(Args&&... args) {
+    struct block_t {  // freed unless the constructor comes to its end
+      void* p;
+      ~block_t() { mi_free(p); }
+    } block = {mi_impl::heap_new_n(heap_, 1, sizeof(T), alignof(T))};
+    T* const object = ::new (block.p) T(std::forward<Args>(args)...);
+    block.p = nullptr;
+    return object;
+  }
+  /// Destroys an object that create() made, and frees its block; NULL is allowed.
+  template <class T>
+  void destroy(T* object) {
+    if (object == nullptr) return;
+    object->~T();
+    mi_free(object);
+  }
+  /// Whether an address lies in a block of this heap.
+  bool contains(const void* p) const noexcept { return mi_heap_contains(heap_, p); }
+
+ private:
+  mi_heap_t* heap_;
+};
 
 #endif  // MI_HAS_HEAP_STL_ALLOCATOR
 

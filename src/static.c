@@ -47,6 +47,8 @@
 #include "arena/huge_pages.c"
 #include "arena/move.c"
 #include "arena/purge.c"
+#include "arena/partition.c"
+#include "arena/plots.c"
 #include "arena/scatter.c"
 #include "arena/slices.c"
 
@@ -66,6 +68,7 @@
 #include "heap/hole_walk.c"
 #include "heap/huge_cache.c"
 #include "heap/os_pages.c"
+#include "heap/own_ranges.c"
 #include "heap/subproc.c"
 #include "heap/theap.c"
 #include "heap/theap_record.c"

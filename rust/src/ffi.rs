@@ -51,6 +51,7 @@ extern "C" {
     ) -> *mut c_char;
 
     pub fn mi_any_heap_contains(p: *const c_void) -> bool;
+    pub fn mi_partition_of(p: *const c_void) -> usize;
     pub fn mi_collect(force: bool);
     pub fn mi_version() -> c_int;
     pub fn mi_option_get(option: c_int) -> c_long;

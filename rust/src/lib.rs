@@ -13,6 +13,7 @@ pub use heap::{Heap, HeapBox, OutOfMemory};
 use alloc::string::String;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_char, c_void, CStr};
+use core::num::NonZeroUsize;
 
 /// The allocator of the whole program: `#[global_allocator] static ALLOC: MiMalloc = MiMalloc;`
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +75,21 @@ pub fn collect(force: bool) {
 pub fn contains<T: ?Sized>(p: *const T) -> bool {
     // SAFETY: takes any address and does not follow it.
     unsafe { ffi::mi_any_heap_contains(p.cast()) }
+}
+
+/// The partition that a block's addresses belong to: in hardened builds (the feature `secure`) no
+/// other heap is ever given an address that a [`Heap`] once had. `None` for blocks of no such heap,
+/// and always in other builds.
+///
+/// ```
+/// let (texts, trees) = (mimalloc::Heap::new().unwrap(), mimalloc::Heap::new().unwrap());
+/// let (text, tree) = (texts.alloc_str("input"), trees.alloc(0_u64).unwrap());
+/// let apart = mimalloc::partition_of(&*text) != mimalloc::partition_of(&*tree);
+/// assert!(apart || mimalloc::partition_of(&*text).is_none());
+/// ```
+pub fn partition_of<T: ?Sized>(p: *const T) -> Option<NonZeroUsize> {
+    // SAFETY: takes any address and does not follow it.
+    NonZeroUsize::new(unsafe { ffi::mi_partition_of(p.cast()) })
 }
 
 /// The block size that a request for `size` bytes gets, for containers that grow.

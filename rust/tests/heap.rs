@@ -154,6 +154,23 @@ fn many_heaps_at_once() {
     assert_eq!(cells.iter().map(|c| c.get()).sum::<usize>(), 1999 * 1000);
 }
 
+#[test]
+fn heaps_have_addresses_of_their_own() {
+    let (one, two) = (Heap::new().unwrap(), Heap::new().unwrap());
+    let (a, b) = (one.alloc(1_u64).unwrap(), two.alloc(2_u64).unwrap());
+    let (in_one, in_two) = (mimalloc::partition_of(&*a), mimalloc::partition_of(&*b));
+    assert_eq!(mimalloc::partition_of(&*Box::new(3_u64)), None);
+    assert!(in_one.is_none() == in_two.is_none() && (in_one.is_none() || in_one != in_two));
+    // Linux on 64-bit processors with 47 bits of addresses.
+    if cfg!(all(feature = "secure", target_os = "linux", target_arch = "x86_64")) {
+        let first = &*a as *const u64 as usize >> 16;
+        drop((a, b));
+        drop(one);
+        let kept: Vec<_> = (0..100_000).map(|i| two.alloc(i as u64).unwrap()).collect();
+        assert!(in_one.is_some() && kept.iter().all(|p| &**p as *const u64 as usize >> 16 != first));
+    }
+}
+
 #[cfg(feature = "allocator-api2")]
 #[test]
 fn collections_take_a_heap() {

@@ -10,6 +10,7 @@
 #include "../base/options.h"
 #include "../heap/heap_end.h"
 #include "../heap/heap_record.h"
+#include "../heap/os_pages.h"
 #include "../heap/subproc.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
@@ -110,6 +111,12 @@ mi_heap_t* mi_heap_of(const void* p) {
 bool mi_heap_contains(const mi_heap_t* heap, const void* p) {
   const mx_page_t* const page = page_holding(p);
   return page != NULL && mx_page_heap(page) == mx_api_heap(heap);
+}
+
+size_t mi_partition_of(const void* p) mi_attr_noexcept {
+  if (!MX_ISOLATE) return 0;
+  const mx_page_t* const page = page_holding(p);
+  return page == NULL ? 0 : (size_t)mx_page_partition(page);
 }
 
 bool mi_any_heap_contains(const void* p) { return page_holding(p) != NULL; }

@@ -77,11 +77,12 @@ static size_t meta_bytes(size_t slices) {
                          (SLICE_BITMAPS + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
                              sizeof(mx_bits_t) +
                          mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)) +
-                         slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE,
+                         slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE +
+                         (MX_ISOLATE ? words * sizeof(mx_plot_t) : 0),
                      mx_facts.os_page);
 }
 
-static mx_arena_t* layout_meta(void* meta, size_t slices) {
+static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
   mx_arena_t* arena = (mx_arena_t*)meta;
   uint8_t* p = (uint8_t*)meta + mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE);
   arena->slices = slices;
@@ -100,6 +101,9 @@ static mx_arena_t* layout_meta(void* meta, size_t slices) {
   arena->records =
       (uint8_t*)mx_align_up((uintptr_t)(p + MX_BIN_COUNT * bitmap), MX_PAGE_RECORD_SIZE);
   mx_check(arena->records + slices * MX_PAGE_RECORD_STRIDE <= (uint8_t*)meta + meta_bytes(slices));
+  if (MX_ISOLATE && has_plots) {
+    arena->plots = (mx_plot_t*)(void*)(arena->records + slices * MX_PAGE_RECORD_STRIDE);
+  }
   return arena;
 }
 
@@ -133,7 +137,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   const size_t meta_size = meta_bytes(slices);
   void* meta = mx_vmem_map_meta(meta_size);
   if (meta == NULL) return NULL;
-  mx_arena_t* arena = layout_meta(meta, slices);
+  mx_arena_t* arena = layout_meta(meta, slices, config->has_plots);
   arena->start = start;
   arena->mapping = (config->is_owned ? config->start : NULL);
   arena->mapping_size = config->size;
@@ -170,7 +174,7 @@ static size_t count_on_demand(const mx_arenas_t* arenas) {
   size_t count = 0;
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     const mx_arena_t* const arena = mx_arena_at(arenas, i);
-    count += (arena != NULL && arena->is_on_demand);
+    count += (arena != NULL && arena->is_on_demand && !(MX_ISOLATE && arena->plots != NULL));
   }
   return count;
 }
@@ -229,6 +233,43 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) 
   }
 }
 
+// ---- for plots ---------------------------------------------------------------------------------
+
+// Near addresses, where frees are fastest, for the first of them; then far ones, in larger arenas,
+// which leave room for others among all that there may be.
+#define PLOT_ARENAS_SMALL 4
+#define PLOT_ARENAS_NEAR 16
+#define PLOT_ARENAS_MOST (MX_ARENAS_MAX / 4 * 3)
+
+static size_t count_with_plots(const mx_arenas_t* arenas) {
+  size_t count = 0;
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, i);
+    count += (arena != NULL && arena->plots != NULL);
+  }
+  return count;
+}
+
+mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas) {
+  const size_t before = count_with_plots(arenas);
+  if (before >= PLOT_ARENAS_MOST) return NULL;
+  const size_t size = (before < PLOT_ARENAS_SMALL ? MX_ARENA_RESERVE : 4 * MX_ARENA_RESERVE);
+  const mx_zone_t zone = (before < PLOT_ARENAS_NEAR ? MX_ZONE_NEAR : MX_ZONE_ONCE);
+  bool is_refused;
+  void* p = mx_vmem_map_placed(zone, FIRST_PIECE, size, MX_SLICE_SIZE, true, &is_refused);
+  if (p == NULL && !is_refused && zone == MX_ZONE_NEAR) {
+    p = mx_vmem_map_placed(MX_ZONE_ONCE, FIRST_PIECE, size, MX_SLICE_SIZE, true, &is_refused);
+  }
+  if (p == NULL) return NULL;
+  mx_arena_config_t config = mx_arena_config(p, size);
+  config.is_on_demand = config.is_exclusive = config.has_plots = true;
+  config.piece = FIRST_PIECE;
+  mx_arena_t* const arena = mx_arena_add(arenas, &config);
+  if (arena == NULL) mx_vmem_unmap(p, FIRST_PIECE, 0);
+  else mx_arena_advise(arena, p, FIRST_PIECE);
+  return arena;
+}
+
 mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
   const size_t count = mx_load_acquire(&arenas->count);
   for (size_t i = 0; i < count; i++) {
@@ -242,9 +283,17 @@ mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p) {
 
 // ---- the ends of a sub-process' arenas ----------------------------------------------------------
 
+// Those that nobody has are lost: their arenas are no longer where plots are looked for.
+static void forget_plots(mx_arenas_t* arenas) {
+  arenas->plots_left = NULL;
+  arenas->plot_arena = NULL;
+  arenas->next_plot = arenas->renew_at = 0;
+}
+
 void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
   mx_check(from != to);
   const size_t count = mx_exchange_acq_rel(&from->count, (size_t)0);
+  if (MX_ISOLATE) forget_plots(from);
   mx_lock_acquire(&to->lock);
   size_t n = mx_load_relaxed(&to->count);
   for (size_t i = 0; i < count; i++) {
@@ -265,6 +314,7 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
   mx_store_relaxed(&arenas->purge_at, (uint64_t)0);
   mx_store_relaxed(&arenas->purgeable, (intptr_t)0);
   mx_store_relaxed(&arenas->in_use, (intptr_t)0);
+  if (MX_ISOLATE) forget_plots(arenas);
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
     mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);

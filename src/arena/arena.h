@@ -64,7 +64,20 @@ typedef struct mx_arena_s {
   mx_atomic(size_t) lacks;     // no run of so many slices is free; SIZE_MAX: not known
   mx_atomic(intptr_t) purgeable_count;  // slices waiting to be purged
   mx_atomic(size_t) low_hint;  // no free slice lies below (a hint)
+  struct mx_plot_s* plots;   // constant; for heaps that have addresses of their own, else NULL
+  mx_atomic(size_t) plots_spent;
+  mx_atomic(int) is_spent;   // all of them, and nothing is left of what they held
 } mx_arena_t;
+
+// 64 slices, of which a word of each of the arena's bitmaps tells.
+typedef struct mx_plot_s {
+  mx_atomic(uint64_t) partition;  // whose, 0: nobody's
+  mx_atomic(uint64_t) used;       // slices that somebody ever had
+  mx_atomic(uint64_t) own;        // those of them that this partition had
+  mx_atomic(size_t) refs;         // slices in use, and one more as long as the heap lives
+  mx_arena_t* arena;              // constant, once anybody had it
+  struct mx_plot_s* next;         // in the list of the partition, or of those that are left
+} mx_plot_t;
 
 #define MX_ARENAS_MAX 4096
 #define MX_ARENA_MIN_SIZE (32 * MX_MIB)
@@ -81,6 +94,10 @@ typedef struct mx_arenas_s {
   mx_atomic(uint64_t) keep_until;  // clock in ms when `keep` is halved
   mx_atomic(int) purging;          // somebody is at it
   mx_atomic(mx_arena_t*) items[MX_ARENAS_MAX];
+  mx_plot_t* plots_left;           // that nobody has any more, with slices that nobody had (these
+  mx_arena_t* plot_arena;          // four under the lock); those behind `next_plot` of this arena
+  size_t next_plot;                // were nobody's yet
+  size_t renew_at;                 // where the next arena is looked for that is spent
 } mx_arenas_t;
 
 // A run of slices that was allocated.
@@ -112,6 +129,7 @@ typedef struct mx_arena_config_s {
   mx_commit_fn* commit_fn;
   void* commit_arg;
   bool is_on_demand;
+  bool has_plots;          // for heaps that have addresses of their own
   size_t piece;            // not 0: bytes that are mapped from the start, and no others reserved
 } mx_arena_config_t;
 
@@ -126,12 +144,21 @@ static inline mx_arena_config_t mx_arena_config(void* start, size_t size) {
   return config;
 }
 
+// What came of making slices usable.
+typedef enum mx_commit_e {
+  MX_COMMIT_DONE,
+  MX_COMMIT_REFUSED,  // no more memory is to be had
+  MX_COMMIT_TAKEN,    // something else lies there
+} mx_commit_t;
+
 MX_BEGIN_DECLS
 // Makes an arena of memory; NULL when it is too small, collides with another in a window of the
 // page map, there are too many, or metadata cannot be had.
 mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config);
 // Reserves a new arena for at least `slices`, on a NUMA node or (-1) any; NULL when the OS refuses.
 mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node);
+// One for plots, which are never anybody else's; NULL where that cannot be.
+mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas);
 // The arena that holds p, or NULL.
 mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p);
 // Adds all arenas to another list, beside which nobody uses the first one.
@@ -151,17 +178,16 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 // begins at `home` if it can be; SIZE_MAX when there is none at hand.
 size_t mx_scatter_find(const mx_arenas_t* arenas, const mx_arena_t* arena,
                        const mx_slices_request_t* request, size_t home);
+// Whether there are so many pages that fresh ones lie side by side.
+bool mx_scatter_is_over(const mx_arenas_t* arenas);
+// Makes a run usable that the caller has claimed, and hands it out; if it cannot, the run is free.
+mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                               mx_slices_t* out);
 // Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
 
 // ---- commitment (commit.c) ---------------------------------------------------------------------
-typedef enum mx_commit_e {
-  MX_COMMIT_DONE,
-  MX_COMMIT_REFUSED,  // no more memory is to be had
-  MX_COMMIT_TAKEN,    // something else lies there
-} mx_commit_t;
-
 // Makes the caller's run usable. *is_zero becomes false when what is new does not read as zero.
 mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             bool* is_zero);
@@ -199,6 +225,7 @@ intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas);
 void mx_arenas_purge(mx_arenas_t* arenas, bool force);
 // Unmaps free slices that are mapped, which count against limits of the process. False: none were.
 bool mx_arenas_unmap_free(mx_arenas_t* arenas);
+bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena);
 // As purge, but costs one load when nothing waits, and a clock read when something does.
 void mx_arenas_purge_tick(mx_arenas_t* arenas);
 // For slices.c: a freed run waits to be purged from now on, before it is anybody's again; and what

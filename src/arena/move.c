@@ -17,7 +17,8 @@
 #define ARENAS_MAX ((size_t)16)
 
 static bool takes_part(const mx_arena_t* arena) {
-  return arena != NULL && !arena->is_reserved && !arena->is_pinned;
+  return arena != NULL && !arena->is_reserved && !arena->is_pinned &&
+         !(MX_ISOLATE && arena->plots != NULL);
 }
 
 // The first chunk of an arena at or behind a slice, which may be its end.

@@ -190,7 +190,7 @@ static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   return done;
 }
 
-static bool unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
+bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
   bool done = false;
   if (arena->is_reserved || arena->is_pinned) return false;
   for (size_t i = 0, count; i < arena->slices; i += count) {
@@ -210,7 +210,7 @@ bool mx_arenas_unmap_free(mx_arenas_t* arenas) {
   mx_call_enter();
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
-    if (arena != NULL && unmap_free(arenas, arena)) done = true;
+    if (arena != NULL && mx_arena_unmap_free(arenas, arena)) done = true;
   }
   mx_call_leave();
   return done;

@@ -40,6 +40,10 @@ static size_t try_places(const mx_arena_t* arena, size_t from, size_t window, si
   return SIZE_MAX;
 }
 
+bool mx_scatter_is_over(const mx_arenas_t* arenas) {
+  return mx_load_relaxed(&arenas->in_use) >= SCATTER_MOST;
+}
+
 size_t mx_scatter_find(const mx_arenas_t* arenas, const mx_arena_t* arena,
                        const mx_slices_request_t* r, size_t home) {
   mx_check(r->count > 0 && r->count <= r->room);

@@ -7,6 +7,7 @@
 #include "../os/os.h"
 #include "arena.h"
 #include "huge_pages.h"
+#include "plots.h"
 
 // Runs of at most this many slices are looked for among dirty slices first.
 #define DIRTY_FIRST_MAX 64
@@ -125,6 +126,11 @@ static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
   out->count = count;
   out->start = mx_arena_slice(arena, index);
   return prepare(arenas, arena, index, count, &out->is_zero);
+}
+
+mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                               mx_slices_t* out) {
+  return hand_out(arenas, arena, index, count, out);
 }
 
 // Blocks that grow side by side would be in each other's way all the time. So one that cannot grow
@@ -392,13 +398,22 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   mx_arena_put_back(arena, index, count);
   mx_add_relaxed(&arena->free_slices, count);
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
+  if (MX_ISOLATE && arena->plots != NULL) mx_plot_leave(arenas, arena, index, count);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero) {
   mx_check(count > 0 && index > 0 && !mx_bits_test(arena->free, index - 1));
   if (index + count > mx_load_relaxed(&arena->usable)) return false;
+  const bool is_in_plot = (MX_ISOLATE && arena->plots != NULL);
+  if (is_in_plot && !mx_plot_can_grow(arena, index, count)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_arena_claim(arena, index, count)) return false;
+  if (is_in_plot) {
+    mx_plot_has_grown(arena, index, count);
+    if (prepare(arenas, arena, index, count, is_zero) == MX_COMMIT_DONE) return true;
+    mx_plot_leave(arenas, arena, index, count);
+    return false;
+  }
   return prepare(arenas, arena, index, count, is_zero) == MX_COMMIT_DONE;
 }

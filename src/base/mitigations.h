@@ -72,6 +72,10 @@
 // Catches overflows from the first byte that the alignment lets it, and any use after free.
 #define MX_LARGE_APART MX_MITIGATION(13, MX_SECURE >= 4 && MX_PIECEWISE && MX_TRACK == 0)
 
+// 14: A heap that the program makes has addresses of its own: no other heap is ever given one of
+// them. Catches what a stale pointer of one heap does to the objects of another.
+#define MX_ISOLATE MX_MITIGATION(14, MX_SECURE >= 4 && MX_PIECEWISE)
+
 // The full build also clears memory of such blocks before it serves again.
 #define MX_CLEAR_LARGE (MX_LARGE_APART && MX_SECURE >= 5)
 

@@ -10,6 +10,7 @@
 //
 // A page's heap can change under any of this, once, when it is deleted (see heap_end.c). Whoever
 // needs the heap to be right looks again under its lock; for the others either value will do.
+#include "../os/os.h"
 #include "../os/track.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
@@ -91,7 +92,12 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
                                        false};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
-  if (!mx_slices_alloc(arenas, &request, &slices)) return NULL;
+  if (mx_heap_is_isolated(heap)) {
+    if (!mx_partition_slices(arenas, &heap->partition, &request, &slices)) return NULL;
+    if (node >= 0) mx_os_advise_numa(slices.start, slices.count * MX_SLICE_SIZE, node);
+  } else if (!mx_slices_alloc(arenas, &request, &slices)) {
+    return NULL;
+  }
   mx_check(slices.arena != NULL && slices.count >= count);
   mx_page_t* page = mx_arena_record(slices.arena, slices.index);
   const bool is_open =
@@ -218,7 +224,7 @@ static bool disown_listed(mx_page_t* page) {
   mx_subproc_t* const subproc = heap->subproc;
   mx_arena_t* const arena = page->arena;
   const size_t bin = page->bin, index = page->slice_index;
-  const bool lists = mx_page_has_free(page);
+  const bool lists = mx_page_has_free(page) && !mx_page_is_closed(page);
   page->is_listed = lists;
   if (lists && !is_main) count_listed(heap, page, 1);
   if (!mx_remote_disown(page)) {

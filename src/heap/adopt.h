@@ -5,6 +5,11 @@
 
 #include "heap.h"
 
+// Whether no block of a page serves again: its heap was deleted, which had addresses of its own.
+mx_inline bool mx_page_is_closed(const mx_page_t* page) {
+  return MX_ISOLATE && page->arena->plots != NULL && mx_heap_is_main(mx_page_heap(page));
+}
+
 MX_BEGIN_DECLS
 // Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
 // busy need not have room to grow if it gets memory that was used before.

@@ -44,7 +44,7 @@ static void take_or_abandon(mx_page_t* page) {
   // A thread that only frees gets a theap, too: then all but the first free of a page are cheap.
   if (mx_tls_theap == &mx_theap_empty) mx_thread_theap();
   mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
-  if (!wants(theap, page)) {
+  if (mx_page_is_closed(page) || !wants(theap, page)) {
     mx_page_abandon(page);
     return;
   }

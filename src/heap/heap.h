@@ -14,6 +14,7 @@
 #ifndef MX_HEAP_HEAP_H
 #define MX_HEAP_HEAP_H
 
+#include "../arena/partition.h"
 #include "../base/counters.h"
 #include "../base/hooks.h"
 #include "../base/lock.h"
@@ -166,6 +167,8 @@ struct mx_heap_s {
   uint64_t bins[MX_BIN_WORDS];  // bins that it ever had a page of, unless it is a main heap
   mx_atomic(uint64_t) id;  // unique, also among heaps that are gone; MX_HEAP_GONE for those
   mx_counters_t counters;
+  mx_partition_t partition;
+  struct mx_ranges_s* ranges;   // under the lock; NULL until there are any (see own_ranges.c)
 };
 
 struct mx_subproc_s {
@@ -215,6 +218,11 @@ mx_inline void mx_magazines_clear(mx_theap_t* theap, bool all) {
 }
 
 mx_inline bool mx_heap_is_main(const mx_heap_t* heap) { return heap == &heap->subproc->main_heap; }
+
+// Whether no other heap ever has the addresses that the heap had.
+mx_inline bool mx_heap_is_isolated(const mx_heap_t* heap) {
+  return MX_ISOLATE && heap->partition.id != 0;
+}
 
 // The NUMA node that a heap's memory shall be on: the heap's own, or that of the thread that asks,
 // where the option says so; -1: none.

@@ -10,7 +10,7 @@
 #include "../page/holes.h"
 #include "heap_cache.h"
 
-#define CACHES_PAGES (MX_HOLES && !MX_PADDING && !MX_RANDOM_ORDER)
+#define CACHES_PAGES (MX_HOLES && !MX_PADDING && !MX_RANDOM_ORDER && !MX_ISOLATE)
 
 // Carved blocks that are linked at once when a page is used again. The others are carved anew.
 #define RELINK_MAX 128

@@ -7,6 +7,7 @@
 #include "adopt.h"
 #include "heap_cache.h"
 #include "heap_record.h"
+#include "own_ranges.h"
 
 static mx_atomic(size_t) heap_slots;
 static mx_atomic(uint64_t) heap_ids;
@@ -98,6 +99,9 @@ mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, boo
   if (heap == NULL) return NULL;
   if (arena != NULL) mx_heap_cache_drop(heap);
   heap->arena = arena;
+  if (MX_ISOLATE && arena == NULL && mx_option(disallow_os_alloc) == 0 && mx_vmem_has_once()) {
+    heap->partition.id = mx_load_relaxed(&heap->id);
+  }
   heap->tag = tag;
   heap->allow_destroy = allow_destroy;
   return heap;
@@ -107,6 +111,10 @@ void mx_heap_recycle(mx_heap_t* heap) {
   mx_check(heap->theaps == NULL);
   mx_subproc_t* const subproc = heap->subproc;
   mx_store_relaxed(&heap->id, MX_HEAP_GONE);
+  if (mx_heap_is_isolated(heap)) {
+    mx_ranges_end(heap);
+    mx_partition_end(&subproc->arenas, &heap->partition);
+  }
   mx_lock_acquire(&subproc->lock);
   if (heap->prev != NULL) heap->prev->next = heap->next;
   else subproc->heaps = heap->next;

@@ -9,16 +9,45 @@
 #include "../page/remote.h"
 #include "adopt.h"
 #include "os_pages.h"
+#include "own_ranges.h"
 
 static mx_lock_t os_records_lock;
 static mx_page_t* os_records;
+
+// What stands behind the record of a page in hardened builds: whose its addresses are, if they are
+// one heap's only.
+typedef struct owned_s {
+  uint64_t partition;  // 0: nobody's
+  mx_range_t range;
+} owned_t;
+
+#define OS_RECORD_SIZE (MX_PAGE_RECORD_SIZE + (MX_ISOLATE ? sizeof(owned_t) : 0))
+
+static owned_t* owned(const mx_page_t* page) {
+  mx_check(MX_ISOLATE && page->arena == NULL);
+  return (owned_t*)(void*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
+}
+
+static void set_owned(mx_page_t* page, const mx_heap_t* heap, mx_range_t range) {
+  page->arena = NULL;
+  owned(page)->partition = (mx_heap_is_isolated(heap) ? heap->partition.id : 0);
+  owned(page)->range = range;
+}
+
+static bool is_owned(const mx_page_t* page) { return MX_ISOLATE && owned(page)->partition != 0; }
+
+uint64_t mx_page_partition(const mx_page_t* page) {
+  if (!MX_ISOLATE) return 0;
+  if (page->arena == NULL) return owned(page)->partition;
+  return mx_partition_at(page->arena, page->slice_index);
+}
 
 static mx_page_t* os_record_alloc(void) {
   mx_lock_acquire(&os_records_lock);
   mx_page_t* page = os_records;
   if (page != NULL) os_records = page->next;
   mx_lock_release(&os_records_lock);
-  return page != NULL ? page : (mx_page_t*)mx_meta_alloc(MX_PAGE_RECORD_SIZE);
+  return page != NULL ? page : (mx_page_t*)mx_meta_alloc(OS_RECORD_SIZE);
 }
 
 static void os_record_free(mx_page_t* page) {
@@ -66,16 +95,40 @@ static void* map_with_room(size_t size, size_t align) {
   return p != NULL || is_refused ? p : mx_vmem_map(size, align, true);
 }
 
-static mx_page_t* os_page(const mx_heap_t* heap, size_t slices, size_t align, mx_slices_t* out) {
+// Among addresses that are the heap's only; fewer of them for growth, as they never come again.
+#define OWN_ROOM_FACTOR 4
+
+static mx_range_t map_owned(mx_heap_t* heap, size_t size, size_t align) {
+  const mx_range_t none = {NULL, 0};
+  const bool has_room = (size <= ROOM_MOST / OWN_ROOM_FACTOR);
+  const size_t wanted = (has_room ? size * OWN_ROOM_FACTOR : size);
+  for (unsigned tries = 0; tries < 4; tries++) {
+    const mx_range_t range = mx_ranges_take(heap, wanted, align);
+    if (range.start == NULL) return none;
+    const mx_map_result_t result = mx_vmem_map_at(range.start, size);
+    if (result == MX_MAP_DONE) return range;
+    if (result == MX_MAP_REFUSED) return none;
+  }
+  return none;
+}
+
+static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slices_t* out) {
   if (!mx_arenas_allow(&heap->subproc->arenas, slices * MX_SLICE_SIZE)) return NULL;
   mx_page_t* page = os_record_alloc();
   if (page == NULL) return NULL;
   const size_t size = slices * MX_SLICE_SIZE;
-  out->start = (uint8_t*)map_with_room(size, align * MX_SLICE_SIZE);
+  mx_range_t range = {NULL, 0};
+  if (mx_heap_is_isolated(heap)) {
+    range = map_owned(heap, size, align * MX_SLICE_SIZE);
+    out->start = range.start;
+  } else {
+    out->start = (uint8_t*)map_with_room(size, align * MX_SLICE_SIZE);
+  }
   if (out->start == NULL) {
     os_record_free(page);
     return NULL;
   }
+  if (MX_ISOLATE) set_owned(page, heap, range);
   mx_count_add(&mx_process_counters.committed, (int64_t)size);
   out->arena = NULL;
   out->index = 0;
@@ -108,20 +161,28 @@ static uint8_t* apart_start(const mx_page_t* page) {
   return (uint8_t*)mx_align_down((uintptr_t)page->start - MX_PAD, mx_facts.os_page);
 }
 
-static uint8_t* map_apart(size_t size, size_t bytes) {
+static mx_range_t place_apart(mx_heap_t* heap, size_t size) {
+  if (mx_heap_is_isolated(heap)) return mx_ranges_take(heap, size, MX_SLICE_SIZE);
+  const mx_range_t range = {(uint8_t*)mx_vmem_place(MX_ZONE_FAR, size, MX_SLICE_SIZE), size};
+  return range;
+}
+
+static mx_range_t map_apart(mx_heap_t* heap, size_t size, size_t bytes) {
+  const mx_range_t none = {NULL, 0};
   for (unsigned tries = 0; tries < 4; tries++) {
-    uint8_t* const place = (uint8_t*)mx_vmem_place(MX_ZONE_FAR, size, MX_SLICE_SIZE);
-    if (place == NULL) return NULL;
-    const mx_map_result_t result = mx_vmem_map_at(place + size - bytes, bytes);
-    if (result == MX_MAP_DONE) return place;
-    if (result == MX_MAP_REFUSED) return NULL;
+    const mx_range_t range = place_apart(heap, size);
+    if (range.start == NULL) return none;
+    const mx_map_result_t result = mx_vmem_map_at(range.start + size - bytes, bytes);
+    if (result == MX_MAP_DONE) return range;
+    if (result == MX_MAP_REFUSED) return none;
   }
-  return NULL;
+  return none;
 }
 
 // Whether the heap's blocks are to lie in memory that the program brought.
 static bool has_given_arena(const mx_heap_t* heap) {
   if (heap->arena != NULL) return true;
+  if (mx_heap_is_isolated(heap)) return false;
   const mx_arenas_t* const arenas = &heap->subproc->arenas;
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     const mx_arena_t* const arena = mx_arena_at(arenas, i);
@@ -237,7 +298,8 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   if (!mx_arenas_allow(&heap->subproc->arenas, bytes)) return NULL;
   mx_page_t* const page = os_record_alloc();
   if (page == NULL) return NULL;
-  uint8_t* const first = map_apart(count * MX_SLICE_SIZE, bytes);
+  const mx_range_t range = map_apart(heap, count * MX_SLICE_SIZE, bytes);
+  uint8_t* const first = range.start;
   uint8_t* const start = first + count * MX_SLICE_SIZE - bytes;
   const size_t moved = (first == NULL || is_fresh ? 0 : move_spare(start, bytes));
   if (first == NULL || moved == SIZE_MAX) {
@@ -248,6 +310,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   mx_add_relaxed(&apart_bytes, bytes);
   mx_count_add(&mx_process_counters.committed, (int64_t)bytes);
   const mx_slices_t slices = {NULL, 0, count, first, true};
+  if (MX_ISOLATE) set_owned(page, heap, range);
   mx_page_init(page, &slices, room + MX_PAD, MX_BIN_HUGE, heap);
   page->start = first + count * MX_SLICE_SIZE - room;
   mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_APART);
@@ -272,6 +335,10 @@ mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool 
   const mx_slices_request_t request = {count, count, count, align, heap->arena, mx_heap_node(heap),
                                        is_growing};
   const size_t most = (size_t)mx_option(arena_max_object_size) * MX_KIB;
+  if (mx_heap_is_isolated(heap)) {
+    const bool may = (mx_option(disallow_os_alloc) == 0);
+    return may ? os_page(heap, count, align, out) : NULL;
+  }
   const bool may_own = (heap->arena == NULL && mx_option(disallow_os_alloc) == 0);
   const bool grows_apart = (MX_PIECEWISE && is_growing && count >= GROWS_APART);
   const bool wants_own = (mx_option(disallow_arena_alloc) != 0 || grows_apart);
@@ -306,8 +373,9 @@ void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
     unmap_apart(page);
   } else {
     mx_vmem_unmap(page->start, mx_page_size(page), mx_page_size(page));
-    mx_vmem_placed_is_free(MX_ZONE_FAR, page->start, 0);
+    if (!is_owned(page)) mx_vmem_placed_is_free(MX_ZONE_FAR, page->start, 0);
   }
+  if (is_owned(page)) mx_ranges_put(mx_page_heap(page), owned(page)->partition, owned(page)->range);
   os_record_free(page);
 }
 
@@ -316,6 +384,9 @@ bool mx_huge_page_extend(mx_page_t* page, size_t more) {
   const size_t size = more * MX_SLICE_SIZE;
   if (!MX_PIECEWISE || more > UINT32_MAX - page->slice_count) return false;
   if (!mx_arenas_allow(&mx_page_heap(page)->subproc->arenas, size)) return false;
+  if (is_owned(page) && end + size > owned(page)->range.start + owned(page)->range.size) {
+    return false;
+  }
   if (mx_vmem_map_at(end, size) != MX_MAP_DONE) return false;
   if (!mx_pagemap_set(end, more, page)) {
     mx_vmem_unmap(end, size, 0);

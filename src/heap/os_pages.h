@@ -29,6 +29,8 @@ void mx_huge_page_shorten(mx_page_t* page, size_t keep);
 void mx_huge_page_lose(mx_subproc_t* subproc, mx_page_t* page, size_t torn);
 // Releases the memory of a huge page that no heap's list holds any more.
 void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page);
+// The partition that a page's addresses are of; 0: of none (see arena/partition.h).
+uint64_t mx_page_partition(const mx_page_t* page);
 bool mx_os_pages_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 

@@ -226,4 +226,21 @@ bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   return true;
 }
 
+void mx_pagemap_forget(const void* start, size_t count) {
+  uintptr_t slice = (uintptr_t)start >> MX_SLICE_SHIFT;
+  for (size_t n; count > 0; slice += n, count -= n) {
+    n = mx_min(count, MX_FAR_ENTRIES - slice % MX_FAR_ENTRIES);
+    uint8_t* first = (uint8_t*)&mx_pagemap_table->entries[slice];
+    if (slice >= mx_load_relaxed(&mx_pagemap_near)) {
+      mx_far_table_t* const far_table = mx_load_acquire(&mx_pagemap_far[slice / MX_FAR_ENTRIES]);
+      if (far_table == NULL) continue;
+      first = far_table->entries + slice % MX_FAR_ENTRIES * sizeof(intptr_t);
+    }
+    uint8_t* const from = (uint8_t*)mx_align_up((uintptr_t)first, mx_facts.os_page);
+    uint8_t* const end =
+        (uint8_t*)mx_align_down((uintptr_t)(first + n * sizeof(intptr_t)), mx_facts.os_page);
+    if (from < end) mx_os_purge(from, (size_t)(end - from));
+  }
+}
+
 bool mx_pagemap_visit_locks(mx_lock_visit_fn* visit) { return visit(&table_lock); }

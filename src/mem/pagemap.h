@@ -63,6 +63,8 @@ bool mx_pagemap_init(void);
 // Points the `count` slices from `start` at a page record; NULL clears them. False: out of memory,
 // or no address that a program can have.
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page);
+// Gives back what the cleared entries of slices hold that will not be used for long.
+void mx_pagemap_forget(const void* start, size_t count);
 // The record for any address: a page's, or the zero record.
 mx_page_t* mx_pagemap_get(const void* p);
 bool mx_pagemap_visit_locks(mx_lock_visit_fn* visit);

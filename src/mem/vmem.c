@@ -156,13 +156,38 @@ static void* place_far(size_t room, size_t align) {
   }
 }
 
+// Addresses that are placed once lie behind all others that are chosen, one behind the other with
+// gaps of a few slices. When all have been placed, after 31 TiB, the first ones come again.
+#define ONCE_FIRST (FAR_END + ((uint64_t)1 << 40))
+#define ONCE_END ((uint64_t)5 << 44)
+
+bool mx_vmem_has_once(void) {
+  return MX_ISOLATE && near_zone.first != 0 && mx_facts.va_bits >= 47;
+}
+
+static void* place_once(size_t room, size_t align) {
+  static mx_atomic(uintptr_t) once_next;
+  uintptr_t next = mx_load_relaxed(&once_next);
+  if (!mx_vmem_has_once() || room > (ONCE_END - ONCE_FIRST) / 4) return NULL;
+  for (;;) {
+    const uint64_t random = mx_random64();
+    const uint64_t from = (next != 0 ? next : ONCE_FIRST + random % ((uint64_t)1 << 40));
+    const size_t gap = (1 + (size_t)(random >> 60)) * MX_SLICE_SIZE;
+    uintptr_t at = mx_align_up((uintptr_t)from + gap, align);
+    if (at > ONCE_END - room) at = mx_align_up((uintptr_t)ONCE_FIRST + gap, align);
+    if (mx_cas_weak_acq_rel(&once_next, &next, at + room)) return (void*)at;
+  }
+}
+
 void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align) {
   align = mx_max(align, MX_SLICE_SIZE);
+  if (MX_ISOLATE && zone == MX_ZONE_ONCE) return place_once(size, align);
   return zone == MX_ZONE_NEAR ? place_near(size, align) : place_far(size, align);
 }
 
 void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size) {
   const uintptr_t at = (uintptr_t)p;
+  if (MX_ISOLATE && zone == MX_ZONE_ONCE) return;
   if (zone == MX_ZONE_FAR) {
     if (MX_RANDOM_ADDRESS) return;
     uintptr_t next = mx_load_relaxed(&far_next);

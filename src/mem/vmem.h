@@ -47,7 +47,8 @@ bool mx_vmem_discard(void* p, size_t size);
 
 // ---- chosen addresses --------------------------------------------------------------------------
 // Arenas lie at near addresses (see pagemap.h), blocks in mappings of their own at far ones.
-typedef enum mx_zone_e { MX_ZONE_NEAR, MX_ZONE_FAR } mx_zone_t;
+// What is never to be anybody else's lies where each address is placed once.
+typedef enum mx_zone_e { MX_ZONE_NEAR, MX_ZONE_FAR, MX_ZONE_ONCE } mx_zone_t;
 
 // Where the OS lets us choose: near addresses lie in the upper half of what `bits` bits reach, and
 // beyond, up to what `most` bits do. Called once, before any of the following.
@@ -55,6 +56,8 @@ void mx_vmem_open_near(unsigned bits, unsigned most);
 // Addresses for a mapping and its growth, as a hint: nothing is asked of the OS. Near ones are
 // placed once until they are free again. NULL where there are none to choose from.
 void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align);
+// Whether there are addresses that are placed once.
+bool mx_vmem_has_once(void);
 // What was placed there is gone, or was never mapped; the size is that of the placing.
 void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size);
 

@@ -246,6 +246,31 @@ static void test_allocators() {
   mi_heap_destroy(heap);
 }
 
+struct throws_t {
+  int value;
+  explicit throws_t(int v) : value(v) {
+    if (v < 0) throw v;
+  }
+};
+
+static void test_partition() {
+  mi_partition texts, trees;
+  std::vector<char, mi_heap_stl_allocator<char>> text(1000, 'x', texts.allocator<char>());
+  throws_t* const tree = trees.create<throws_t>(7);
+  EXPECT(texts.contains(text.data()) && trees.contains(tree) && tree->value == 7);
+  EXPECT(mi_heap_of(tree) == trees.heap() && !texts.contains(tree));
+  EXPECT((mi_partition_of(tree) != mi_partition_of(text.data())) == MX_ISOLATE);
+  bool has_thrown = false;
+  try {
+    trees.create<throws_t>(-1);
+  } catch (int) {
+    has_thrown = true;
+  }
+  EXPECT(has_thrown);
+  trees.destroy(tree);
+  trees.destroy<throws_t>(nullptr);
+}
+
 #if defined(MI_HAS_HEAP_MEMORY_RESOURCE)
 static void test_memory_resource() {
   mi_heap_memory_resource own;
@@ -299,6 +324,7 @@ int main() {
   test_plain();
   test_aligned();
   test_allocators();
+  test_partition();
   test_threads();
   test_bad_alloc();
   test_new_handler();
