@@ -45,6 +45,7 @@ set(mi_source_names
   page/holes.c
   page/pins.c
   page/state.c
+  page/clear.c
   heap/adopt.c
   heap/claim.c
   heap/fork.c

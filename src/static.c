@@ -58,6 +58,7 @@
 #include "page/holes.c"
 #include "page/pins.c"
 #include "page/state.c"
+#include "page/clear.c"
 
 #include "heap/adopt.c"
 #include "heap/claim.c"

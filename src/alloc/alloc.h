@@ -21,6 +21,8 @@ void mx_free_other(void* p, mx_page_t* page);  // of this record, by what the pa
 void mx_free_emptied(void* p);
 // In hardened builds: a block of a page of this thread that is more than the simple case.
 void mx_free_with_care(void* p);
+// In builds that clear freed blocks: one that is too large to be cleared in place.
+void mx_free_larger(void* p, mx_page_t* page);
 
 // Frees a block for which this thread's magazine has no place (magazine.c). `theap` is its default
 // one, bound; false when there is no memory for magazines or no place, and nothing was done.

@@ -48,8 +48,10 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->bins.front[rounded / MX_ALIGN];
-  mx_block_t* const block = mx_take(page, total, true);
+  mx_block_t* const block =
+      (MX_CLEAR_FREED ? mx_take_zero(page, total, true) : mx_take(page, total, true));
   if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
+  if (MX_CLEAR_FREED) return block;
   if (MX_HARDEN_SLOWLY) memset(block, 0, total);
   else mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
   return block;
@@ -90,7 +92,8 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
     return;
   }
   if (MX_HARDEN) {
-    if (mx_unlikely(!mx_harden_put(page, p))) mx_free_with_care(p);
+    if (mx_harden_is_larger(page)) mx_free_larger(p, page);
+    else if (mx_unlikely(!mx_harden_put(page, p, false))) mx_free_with_care(p);
     return;
   }
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);

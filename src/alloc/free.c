@@ -38,6 +38,10 @@ static void free_local(mx_page_t* page, void* p) {
   mx_call_leave();
 }
 
+mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
+  if (mx_unlikely(!mx_harden_put(page, p, true))) mx_free_with_care(p);
+}
+
 mx_noinline void mx_free_with_care(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   mx_call_enter();

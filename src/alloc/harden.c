@@ -140,8 +140,12 @@ static void check_fill(const mx_page_t* page, const void* block) {
 
 static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
   if (MX_LIVE_BITS && !mx_live_begin(page, block)) report_spoiled(page, block);
-  else if (MX_PADDING && mx_pad_state(page, block) != MX_PAD_FREE) report_spoiled(page, block);
+  else if (MX_PADDING && !mx_pad_is_free(mx_pad_state(page, block))) report_spoiled(page, block);
   if (MX_DEBUG_FILL) check_fill(page, block);
+  if (MX_CLEAR_FREED && mx_pad_state(page, block) == MX_PAD_FREE &&
+      !mx_is_clear(block, size, true)) {
+    mx_clear_report(page, block);
+  }
   if (MX_PADDING) mx_harden_set_size(page, block, size);
   const size_t whole = (MX_PADDING ? size : page->block_size);
   if (zero) memset(block, 0, is_zero ? mx_min(sizeof(mx_block_t), whole) : whole);
@@ -177,8 +181,9 @@ static bool check_slack(const mx_page_t* page, const void* block) {
   const size_t slack = most_of(page) - size_of(page, block);
   const size_t filled = mx_slack_filled(page->block_size, slack);
   const uint8_t* const end = (const uint8_t*)block + most_of(page) - slack;
-  const bool is_intact = (MX_DEBUG > 0 ? count_intact(end, filled) == filled
-                                       : filled == 0 || mx_slack_is_intact(end));
+  const bool is_whole = (MX_DEBUG == 0 && filled == MX_SLACK_CHECKED);
+  const bool is_intact =
+      (is_whole ? mx_slack_is_intact(end) : count_intact(end, filled) == filled);
   if (mx_unlikely(!is_intact)) report_overflow(page, block);
   return is_intact;
 }
@@ -193,13 +198,16 @@ static void check_behind(const mx_page_t* page, const void* block) {
   mx_pad_set(page, next, most_of(page));
 }
 
-// The last that is done to a block before anybody else may have it.
-mx_inline void clear_freed(const mx_page_t* page, void* block) {
+// The last that is done to a block before anybody else may have it. What it is then.
+mx_inline uint64_t clear_freed(const mx_page_t* page, void* block) {
+  uint64_t state = MX_PAD_FREE;
   const bool zero = (mx_option(zero_on_free) != 0);
   mx_track_open(block, page->block_size);
   if (zero && MX_DEBUG_FILL) mx_store_relaxed(&was_cleared, (uint8_t)1);
   if (zero || MX_DEBUG_FILL) memset(block, zero ? 0 : MX_FILL_FREED, most_of(page));
+  else if (MX_CLEAR_FREED) state = mx_clear_freed(page, block, mx_harden_is_larger(page));
   mx_track_close(block, page->block_size);
+  return state;
 }
 
 static bool free_checked(mx_page_t* page, void* block) {
@@ -208,10 +216,10 @@ static bool free_checked(mx_page_t* page, void* block) {
   if (mx_unlikely(!is_live) && !is_just_damaged(page, block)) return false;
   if (MX_PADDING) {
     check_behind(page, block);
-    mx_pad_set(page, block, MX_PAD_FREE);
   }
   tell_freed(block);
-  clear_freed(page, block);
+  const uint64_t state = clear_freed(page, block);
+  if (MX_PADDING) mx_pad_set(page, block, state);
   if (MX_LIVE_BITS) mx_live_end(page, block);
   return true;
 }
@@ -224,7 +232,7 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   if (!may) return false;
   if (!MX_QUARANTINE) return mx_page_push(page, (mx_block_t*)p);
   mx_block_set_next(page, (mx_block_t*)p, NULL);
-  mx_page_wait(page, (mx_block_t*)p);
+  mx_page_wait(page, (mx_block_t*)p, false);
   mx_fence_compiler();  // as in mx_page_push
   return --page->used == 0;
 }
@@ -247,7 +255,7 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   if (!MX_PADDING) return true;
   const uint64_t state = mx_pad_state(page, block);
   if (mx_unlikely(!mx_pad_is_size(state))) {
-    if (state == MX_PAD_FREE || state == MX_PAD_GONE) {
+    if (mx_pad_is_free(state) || mx_pad_is_gone(state)) {
       report_free("free", page, block);
       return false;
     }
@@ -259,9 +267,6 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   } else {
     check_behind(page, block);
   }
-  // Of two threads that free it in the same nanoseconds both may get here; the owner will find it
-  // twice. An exchange would cost as much as all the rest.
-  mx_pad_set(page, block, MX_PAD_GONE);
   return true;
 }
 
@@ -271,7 +276,10 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   const bool may = free_remote_checked(page, block);
   if (may) {
     tell_freed(block);
-    clear_freed(page, block);
+    const uint64_t state = clear_freed(page, block);
+    // Of two threads that free it in the same nanoseconds both may get here; the owner will find it
+    // twice. An exchange would cost as much as all the rest.
+    if (MX_PADDING) mx_pad_set(page, block, state == MX_PAD_FREE ? MX_PAD_GONE : MX_PAD_LEFT);
   }
   mx_track_resume();
   return may;

@@ -16,6 +16,7 @@
 #include "../base/options.h"
 #include "../heap/heap.h"
 #include "../os/thread.h"
+#include "../page/clear.h"
 #include "../page/delay.h"
 #include "../page/slack.h"
 #include "../page/state.h"
@@ -83,27 +84,36 @@ mx_inline void mx_harden_set_size(const mx_page_t* page, void* block, size_t siz
 }
 
 // Takes the page's first free block for `size` bytes; NULL when there is none, or when something is
-// wrong with it, which the slow path will tell. `is_small`: as blocks to MX_SMALL_MAX are. Owner
-// only.
-mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small) {
+// wrong with it, which the slow path will tell. `is_small`: as blocks to MX_SMALL_MAX are; `zero`:
+// it is to read as zero; `is_larger`: the block may be larger than MX_CLEAR_PLAIN. Owner only.
+mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small, bool zero,
+                                     bool is_larger) {
   mx_block_t* block = page->free;
   mx_keep_in_result(block);
   if (mx_unlikely(block == NULL)) return NULL;
   const uint64_t key = mx_place_key(page, block);
   uintptr_t link = block->next;
+  bool is_clear = false;
   if (MX_ENCODE_LINKS) {
     link ^= (uintptr_t)key;
     if (mx_unlikely(!mx_link_leads_home(page, block, link)) && link != 0) return NULL;
   }
   if (MX_PADDING) {
     const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
-    if (mx_unlikely(pad != mx_pad_make(key, MX_PAD_FREE))) return NULL;
+    if (mx_likely(pad == mx_pad_make(key, MX_PAD_FREE))) {
+      if (MX_CLEAR_FREED && mx_unlikely(!mx_is_clear(block, size, is_larger))) return NULL;
+      is_clear = (MX_CLEAR_FREED && size <= sizeof(mx_block_t) + mx_clear_size(page->block_size));
+    } else if (!MX_CLEAR_FREED || pad != mx_pad_make(key, MX_PAD_FRESH)) {
+      return NULL;
+    }
   }
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_begin(page, block))) return NULL;
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, size));
   if (MX_PADDING && !is_small) mx_slack_fill(page, block, size);
   page->free = (mx_block_t*)link;
   page->used++;
+  if (zero && is_clear) block->next = 0;
+  else if (zero) memset(block, 0, size);
   return block;
 }
 
@@ -118,12 +128,15 @@ mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// Whether nobody wrote past the end of a live block of `size` bytes.
-mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size) {
+// Whether nobody wrote past the end of a live block of `size` bytes; `is_small`: its page is known
+// to be one of blocks to MX_SMALL_MAX.
+mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size,
+                                       bool is_small) {
   if (!MX_CHECK_END) return true;
   const size_t whole = page->block_size;
   const uint8_t* const p = (const uint8_t*)block;
-  if (mx_unlikely(whole > MX_SMALL_MAX) && mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
+  if (!is_small && mx_unlikely(whole > MX_SMALL_MAX) &&
+      mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
     return mx_slack_is_intact(p + size);
   }
   const uint64_t key = mx_place_key(page, p + whole);
@@ -131,31 +144,40 @@ mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block,
 }
 
 // Whether this is a live block that nobody wrote over; false says nothing yet.
-mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint64_t key) {
+mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint64_t key,
+                                  bool is_small) {
   if (MX_HARDEN_SLOWLY || mx_unlikely(mx_option(zero_on_free) != 0)) return false;
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
   const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
   if (mx_unlikely(!mx_pad_is_size(size))) return false;
-  return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size));
+  return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size, is_small));
 }
 
-// Frees a block of a page of this thread. False when that takes more, or something is wrong:
-// nothing has happened then.
-mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
+// Frees a block of a page of this thread; `is_larger` as for mx_clear_freed. False when that takes
+// more, or something is wrong: nothing has happened then.
+mx_inline bool mx_harden_put(mx_page_t* page, void* p, bool is_larger) {
   mx_block_t* const block = (mx_block_t*)p;
   if (page->used == 1) return false;
+  const bool is_small = (MX_CLEAR_FREED && !is_larger);
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key)) return false;
-  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
+  if (!mx_harden_is_sound(page, block, key, is_small)) return false;
+  const uint64_t state = (MX_CLEAR_FREED ? mx_clear_freed(page, block, is_larger) : MX_PAD_FREE);
+  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
   if (MX_LIVE_BITS) mx_live_end(page, block);
   const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
   if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
   else mx_block_set_next(page, block, next);
-  if (MX_QUARANTINE) mx_page_wait(page, block);
-  else page->free = block;
   page->used--;
+  // The last thing that is done: a jump in most cases.
+  if (MX_QUARANTINE) mx_page_wait(page, block, is_small);
+  else page->free = block;
   return true;
+}
+
+// Whether a block is cleared by a call: see mx_free_larger.
+mx_inline bool mx_harden_is_larger(const mx_page_t* page) {
+  return MX_CLEAR_FREED && page->block_size > MX_CLEAR_PLAIN;
 }
 
 // Marks a block of another thread's page as freed, which may then be pushed. False as above, and in
@@ -163,16 +185,30 @@ mx_inline bool mx_harden_put(mx_page_t* page, void* p) {
 mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   if (MX_LIVE_BITS || !MX_PADDING) return false;
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key)) return false;
-  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));
+  if (!mx_harden_is_sound(page, block, key, false)) return false;
+  const bool is_clear =
+      !MX_CLEAR_FREED ||
+      mx_clear_freed(page, block, mx_harden_is_larger(page)) == MX_PAD_FREE;
+  const uint64_t state = (is_clear ? MX_PAD_GONE : MX_PAD_LEFT);
+  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
   return true;
 }
 
 // Takes a block of a page for `size` bytes; NULL when it has none that may be given out.
 mx_inline mx_block_t* mx_take(mx_page_t* page, size_t size, bool is_small) {
-  if (MX_HARDEN && !MX_HARDEN_SLOWLY) return mx_harden_take(page, size, is_small);
+  if (MX_HARDEN && !MX_HARDEN_SLOWLY) {
+    return mx_harden_take(page, size, is_small, false, !is_small);
+  }
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
+  return block;
+}
+
+// The same for bytes that read as zero.
+mx_inline mx_block_t* mx_take_zero(mx_page_t* page, size_t size, bool is_small) {
+  if (MX_CLEAR_FREED) return mx_harden_take(page, size, is_small, true, !is_small);
+  mx_block_t* const block = mx_take(page, size, is_small);
+  if (block != NULL) memset(block, 0, MX_PADDING ? size : page->block_size);
   return block;
 }
 

@@ -96,9 +96,8 @@ mx_inline void* alloc_from(mx_page_t* const* pages, size_t size, mx_theap_t* the
   } else {
     return otherwise(size, theap, zero);
   }
-  mx_block_t* const block = mx_take(page, size, false);
+  mx_block_t* const block = (zero ? mx_take_zero(page, size, false) : mx_take(page, size, false));
   if (mx_unlikely(block == NULL)) return otherwise(size, theap, zero);
-  if (zero) memset(block, 0, MX_PADDING ? size : page->block_size);
   return block;
 }
 

@@ -76,7 +76,15 @@
 // them. Catches what a stale pointer of one heap does to the objects of another.
 #define MX_ISOLATE MX_MITIGATION(14, MX_SECURE >= 4 && MX_PIECEWISE)
 
-// The full build also clears memory of such blocks before it serves again.
-#define MX_CLEAR_LARGE (MX_LARGE_APART && MX_SECURE >= 5)
+// 15: Freed blocks are cleared, large ones before their memory serves again, and whether a block
+// still is clear is verified when it is used again (see page/clear.h). Catches writes to freed
+// blocks, and keeps old contents from whoever looks for them.
+#define MX_CLEAR_FREED \
+  MX_MITIGATION(15, MX_PADDING && MX_SECURE >= 4 && MX_DEBUG == 0 && MX_TRACK == 0)
+#define MX_CLEAR_LARGE (MX_LARGE_APART && MX_CLEAR_FREED)
+
+// What is cleared of a small block behind its link, and of a larger one at most.
+#define MX_CLEAR_SHORT ((size_t)16)
+#define MX_CLEAR_MOST ((size_t)8192)
 
 #endif

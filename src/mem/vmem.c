@@ -113,11 +113,13 @@ static void* place_near(size_t size, size_t align) {
 static mx_atomic(uintptr_t) far_next;
 
 // Where addresses are random, those of moderate size lie in a window of the far ones, one behind
-// the other with a gap of a few slices: so they come again only when the window has been gone
-// through, and do not make a table for each of them (see pagemap.h).
+// the other: so they come again only when the window has been gone through, and do not make a table
+// for each of them (see pagemap.h). The gap between two is more than 1 MiB and twice the size of
+// the one behind it: a write that misses its block by so much finds nobody's memory.
 #define FAR_WINDOW ((uint64_t)32 << 30)
 #define FAR_WINDOW_ROOM ((size_t)MX_GIB)
-#define FAR_GAPS 16  // slices
+#define FAR_GAP_LEAST (MX_MIB + MX_SLICE_SIZE)
+#define FAR_GAPS 64  // slices more at most
 
 static void* place_in_window(size_t room, size_t align) {
   static mx_atomic(uintptr_t) window_next;
@@ -127,7 +129,8 @@ static void* place_in_window(size_t room, size_t align) {
     const uint64_t windows = (FAR_END - FAR_FIRST) / FAR_WINDOW;
     const uintptr_t base = (uintptr_t)(from != 0 ? mx_align_down(from, (uintptr_t)FAR_WINDOW)
                                                  : FAR_FIRST + random % windows * FAR_WINDOW);
-    const size_t gap = (1 + (size_t)(random >> 32) % FAR_GAPS) * MX_SLICE_SIZE;
+    const size_t gap =
+        FAR_GAP_LEAST + 2 * room + (size_t)(random >> 32) % FAR_GAPS * MX_SLICE_SIZE;
     uintptr_t at = mx_align_up(mx_max(from, base) + gap, align);
     // What ends with the window would make the next start in another one.
     if (at + room >= base + FAR_WINDOW) at = mx_align_up(base + gap, align);

@@ -178,7 +178,9 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
     memset(p, MX_FILL_FREED, size - MX_PAD);
   }
   if (!MX_PADDING) return;
-  for (uint8_t* p = start; !MX_RANDOM_ORDER && p < end; p += size) mx_pad_set(page, p, MX_PAD_FREE);
+  for (uint8_t* p = start; !MX_RANDOM_ORDER && p < end; p += size) {
+    mx_pad_set(page, p, MX_PAD_CARVED);
+  }
   mx_pad_set(page, end, MX_PAD_FREE);
 }
 
@@ -197,7 +199,7 @@ static const uint8_t steps[STEPS] = {1, 3, 5, 7};
 mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
   mx_block_t* const block = (mx_block_t*)(void*)p;
   mx_block_set_next(page, block, (const mx_block_t*)next);
-  if (MX_PADDING) mx_pad_set(page, block, MX_PAD_FREE);
+  if (MX_PADDING) mx_pad_set(page, block, MX_PAD_CARVED);
 }
 
 // Makes `count` fresh neighbours from `start` on free blocks in front of those on the list, in an

@@ -43,10 +43,12 @@ mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page) {
   return &extra->wait[(random >> 26) & extra->mask];
 }
 
-// Puts a block that has waited in front of those that are free. Owner only.
-mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block) {
+// Puts a block that has waited in front of those that are free; `is_small`: known to be. Owner
+// only.
+mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block, bool is_small) {
   // Large blocks are few, so the one that shows it might be long in coming.
-  const bool is_checked = !MX_ENCODE_LINKS || MX_DEBUG > 0 || page->block_size > MX_SMALL_MAX;
+  const bool is_large = (!is_small && page->block_size > MX_SMALL_MAX);
+  const bool is_checked = (!MX_ENCODE_LINKS || MX_DEBUG > 0 || is_large);
   if (is_checked) {
     mx_block_check_last(page, block);
     mx_block_set_next(page, block, page->free);
@@ -58,13 +60,13 @@ mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block) {
 }
 
 // Lets a freed block wait, whose link is written, and one that has waited no longer. Owner only.
-mx_inline void mx_page_wait(mx_page_t* page, mx_block_t* block) {
+mx_inline void mx_page_wait(mx_page_t* page, mx_block_t* block, bool is_small) {
   mx_check(block != NULL && mx_page_extra(page)->mask < MX_WAIT_PLACES);
   mx_block_t** const place = mx_page_delay_place(page);
   mx_block_t* const old = *place;
   mx_check(old != block);
   *place = block;
-  if (mx_likely(old != NULL)) mx_page_end_wait(page, old);
+  if (mx_likely(old != NULL)) mx_page_end_wait(page, old, is_small);
 }
 
 MX_BEGIN_DECLS

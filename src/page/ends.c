@@ -6,6 +6,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "clear.h"
 #include "delay.h"
 #include "slack.h"
 
@@ -66,7 +67,7 @@ static void report_slack(const uint8_t* block, size_t size) {
 
 // Whether free blocks lead to each other, and those in quarantine to nothing.
 static bool verify_links(const mx_page_t* page) {
-  for (uint32_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
+  for (size_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
     const mx_block_t* const block = mx_page_extra(page)->wait[i];
     if (block == NULL || mx_block_is_last(page, block)) continue;
     mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
@@ -83,6 +84,12 @@ static bool verify_links(const mx_page_t* page) {
   return true;
 }
 
+// Whether a free block is as it was cleared. What a thread that is gone was clearing is not.
+static bool is_free_sound(const mx_page_t* page, const uint8_t* block) {
+  if (!MX_CLEAR_FREED || mx_ends_are_torn) return true;
+  return mx_is_clear(block, page->block_size - MX_PAD, true) || !mx_clear_report(page, block);
+}
+
 bool mx_page_verify(const mx_page_t* page) {
   if (!MX_PADDING || MX_TRACK || page->arena == NULL || page->bin == 0) return true;
   mx_check(!mx_page_is_huge(page));
@@ -96,6 +103,8 @@ bool mx_page_verify(const mx_page_t* page) {
       is_sound = false;
     } else if (i < count && state <= most && !is_slack_sound(page, block, (size_t)state)) {
       report_slack(block, (size_t)state);
+      is_sound = false;
+    } else if (i < count && state == MX_PAD_FREE && !is_free_sound(page, block)) {
       is_sound = false;
     }
   }

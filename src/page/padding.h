@@ -19,8 +19,10 @@
 // Every carved block has a valid canary at any time, and so has the place behind the last one.
 //
 //   free -> live   the owner hands the block out
+//   fresh -> live  the same for one that was not cleared, or never freed
 //   live -> free   the owner frees it
 //   live -> gone   another thread frees it
+//   live -> left   the same, and does not clear it
 //   gone -> free   the owner collects it; any other state there was a second free in the same
 //                  nanoseconds, by the owner or by one more thread
 //
@@ -33,10 +35,14 @@
 
 // Bytes of each block that the library keeps for itself.
 #define MX_PAD ((size_t)(MX_PADDING ? 8 : 0))
-// States that are no size: kept as 0 and 1, with the sizes behind.
+// States that are no size: kept as 0 to 3, with the sizes behind.
+#define MX_PAD_LEFT (UINT64_MAX - 3)
+#define MX_PAD_FRESH (UINT64_MAX - 2)
 #define MX_PAD_FREE (UINT64_MAX - 1)
 #define MX_PAD_GONE UINT64_MAX
-#define MX_PAD_FIRST_SIZE 2
+#define MX_PAD_FIRST_SIZE 4
+// That of carved blocks, which are not told from free ones where it makes no difference.
+#define MX_PAD_CARVED (MX_CLEAR_FREED ? MX_PAD_FRESH : MX_PAD_FREE)
 #define MX_PAD_STATE_SHIFT 24
 #define MX_PAD_STATE_BITS 22
 #define MX_PAD_SIZE_END ((uint64_t)1 << 20)
@@ -53,6 +59,16 @@ mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
   const uint64_t twice = pad ^ place_key;
   const uint64_t once = twice ^ twice << MX_PAD_STATE_BITS;
   return (once << (64 - MX_PAD_STATE_SHIFT) | once >> MX_PAD_STATE_SHIFT) - MX_PAD_FIRST_SIZE;
+}
+
+// Whether it is that of a block on its page's lists.
+mx_inline bool mx_pad_is_free(uint64_t state) {
+  return state == MX_PAD_FREE || state == MX_PAD_FRESH;
+}
+
+// Whether it is that of a block that another thread freed.
+mx_inline bool mx_pad_is_gone(uint64_t state) {
+  return state == MX_PAD_GONE || state == MX_PAD_LEFT;
 }
 
 // Whether it is that of a live block.

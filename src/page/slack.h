@@ -5,7 +5,8 @@
 // Small blocks have a slack of 15 bytes at most, where a write does no harm; the canary sees one
 // that goes on. Behind larger ones that canary may be far away: secure builds fill and verify the 8
 // bytes next to the end, and look at the canary only where there is no room for them. Debug builds
-// fill and verify all of it.
+// fill and verify all of it. A large block ends with its memory, but for what its alignment leaves:
+// there as much is filled as there is, to 8 bytes.
 #ifndef MX_PAGE_SLACK_H
 #define MX_PAGE_SLACK_H
 
@@ -19,7 +20,8 @@
 // How much of the slack is filled.
 mx_inline size_t mx_slack_filled(size_t block_size, size_t slack) {
   if (MX_DEBUG > 0) return slack;
-  return block_size > MX_SMALL_MAX && slack >= MX_SLACK_CHECKED ? MX_SLACK_CHECKED : 0;
+  if (slack < MX_SLACK_CHECKED) return block_size > MX_SHARED_MAX ? slack : 0;
+  return block_size > MX_SMALL_MAX ? MX_SLACK_CHECKED : 0;
 }
 
 // Fills the slack of a block that has `size` bytes.
@@ -28,7 +30,8 @@ mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
   const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
   uint8_t* const end = (uint8_t*)block + size;
   if (MX_DEBUG > 0) memset(end, MX_FILL_SLACK, filled);
-  else if (filled > 0) memcpy(end, &word, MX_SLACK_CHECKED);
+  else if (filled == MX_SLACK_CHECKED) memcpy(end, &word, MX_SLACK_CHECKED);
+  else if (page->block_size > MX_SHARED_MAX) memcpy(end, &word, filled);
 }
 
 // Whether the slack of a block of a secure build, which is filled, is as it was.

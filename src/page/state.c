@@ -29,12 +29,12 @@ static bool end_live(mx_page_t* page, const mx_block_t* block) {
 // Whether the canary says that another thread freed the block; then it is a free one's.
 static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t state = mx_pad_state(page, block);
-  if (state == MX_PAD_FREE || mx_pad_is_size(state)) return false;
-  if (state != MX_PAD_GONE) {
+  if (mx_pad_is_free(state) || mx_pad_is_size(state)) return false;
+  if (!mx_pad_is_gone(state)) {
     mx_error(EFAULT, "use after free of heap block %p of size %zu: write at byte %zu\n",
              (const void*)block, page->block_size - MX_PAD, page->block_size - MX_PAD);
   }
-  mx_pad_set(page, block, MX_PAD_FREE);
+  mx_pad_set(page, block, state == MX_PAD_GONE ? MX_PAD_FREE : MX_PAD_CARVED);
   return true;
 }
 
@@ -84,7 +84,7 @@ bool mx_page_end_delay(mx_page_t* page) {
     mx_block_t* const block = extra->wait[i];
     if (block == NULL) continue;
     mx_check(mx_page_is_block(page, block));
-    mx_page_end_wait(page, block);
+    mx_page_end_wait(page, block, false);
     extra->wait[i] = NULL;
     any = true;
   }
@@ -100,7 +100,8 @@ bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {
   if (MX_PADDING) {
     const uint64_t state = mx_pad_state(page, block);
     if (!mx_pad_is_state(state, page->block_size)) mx_pad_set(page, block, 0);
-    if (state != MX_PAD_FREE) return false;
+    if (!mx_pad_is_free(state)) return false;
+    mx_pad_set(page, block, MX_PAD_CARVED);  // it may be cleared in part
     if (MX_LIVE_BITS) end_live(page, block);
     return true;
   }

@@ -15,7 +15,7 @@ mx_inline bool mx_page_has_live(const mx_page_t* page, const void* p) {
   if (MX_LIVE_BITS) return mx_live_test(page, p);
   if (!MX_PADDING) return true;
   const uint64_t state = mx_pad_state(page, p);
-  return state != MX_PAD_FREE && state != MX_PAD_GONE;
+  return !mx_pad_is_free(state) && !mx_pad_is_gone(state);
 }
 
 MX_BEGIN_DECLS
