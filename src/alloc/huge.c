@@ -41,9 +41,9 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
-// Large OS pages back what is dense and lasting: with allow_thp=1 that is huge blocks of which a few
-// fit, and nothing else; with 2 these where they lie in no arena. A fresh one only; memory that is
-// present already stays as it is.
+// Large OS pages back what is dense and lasting: with allow_thp=1 that is huge blocks of which a
+// few fit, and nothing else; with 2 these where they lie in no arena. A fresh one only; memory that
+// is present already stays as it is.
 static void advise_thp(const mx_page_t* page, size_t bytes) {
   const size_t large = mx_facts.large_page;
   if (mx_option(allow_thp) < 1 || large == 0 || bytes < THP_PAGES_MIN * large) return;
