@@ -2,24 +2,33 @@
 # SPDX-License-Identifier: MIT
 """Tells how much the tests would notice: changes the source in one place and runs them.
 
-  mutate.py [--count N] [--seed N] [--minutes N] [--jobs N] [--tests NAME,...] [--survivors] FILE...
+  mutate.py [--sample N | --count N] [--seed N] [--minutes N] [--jobs N] [--quick]
+            [--tests NAME,...] [--survivors] [--least PERCENT] [--table FILE] [--no-run] [FILE|FOLDER...]
 
-FILE is a .c of src. Its mutants: a condition negated, a comparison off by one, a statement dropped,
-operands exchanged, an order of memory weakened, a return in place of a function's end. Each is compiled
-and linked with the library's other objects, those of a debug and of a release build (a secure one, for what
-that alone has) without the override floor, and with the tests that are known to reach the file: unit, api,
-and the fuzz targets with their kept inputs. The first that fails, crashes or takes too long has killed it.
---count takes a sample of each file, the same for the same --seed.
+FILE is a .c or .h of src, FOLDER one of its folders; base to alloc, service and override are tried
+where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
+operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
+compiled once for each build, linked with the other objects, which are kept, into a shared library, and
+the test programs, which are kept as well, run on that: of a debug and a release build, of a secure one
+in place of the latter for what that alone has. A changed header is compiled with all of the
+library. The first test that fails, crashes or takes four times as long as without a change has killed
+the mutant; those that killed others of the file come first. A test that fails without a change
+is left out. --quick runs the first of the two builds only: the debug or the secure one.
 
-Results are kept in out/mutate, so a run that was stopped goes on where it was; what the sources or tests
-of a mutant were changed for is tried again. Prints a table by file, with --survivors the changes that
-nobody noticed. Those are either equivalent, or a test is missing. A test that fails
-without a change is left out. Exit status 0, or 1 when there is no other for a file.
+--sample takes N mutants of all files together, one of each file first, then any; --count N of each
+file: the same ones for the same --seed. Without either all are tried, until --minutes are over.
+Results are kept in out/mutate: a run that was stopped goes on where it was; a changed file begins
+anew, and what survived is tried again when tests have changed. tools/equivalent.txt lists the changes
+that change nothing, which do not count as survivors.
+
+Prints a table by file, with --survivors the changes that nobody noticed; --table writes one by folder
+into a document. Exit status 0; 1 where less than --least percent were killed, or nothing was tried.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
@@ -27,6 +36,7 @@ import pathlib
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,30 +45,97 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "mutate"
-BUILDS = {"release": ["-DNDEBUG"], "debug": ["-DMI_DEBUG=2"], "secure": ["-DNDEBUG", "-DMI_SECURE=4"]}
-FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-DMI_STATIC_LIB", "-fno-builtin-malloc"]
-SECONDS = 15, 600  # for one test: of the processor, and by the clock
+EQUIVALENT = ROOT / "tools" / "equivalent.txt"
+MARKS = "<!-- mutants: begin (written by `tools/mutate.py --table`) -->\n", "<!-- mutants: end -->\n"
+FOLDERS = ("base", "mem", "arena", "page", "heap", "alloc", "service", "override")
+CC = os.environ.get("CC", "gcc").split()
+BUILDS = {"release": ["-DNDEBUG", "-DMI_BUILD_RELEASE"], "debug": ["-DMI_DEBUG=2"],
+          "secure": ["-DNDEBUG", "-DMI_BUILD_RELEASE", "-DMI_SECURE=4"]}
+FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-builtin-malloc",
+         "-Werror=implicit-function-declaration"]
+LIBRARY_FLAGS = ["-fPIC", "-ftls-model=initial-exec", "-DMI_STATIC_LIB"]
+LINKED = ["-lm", "-lpthread", "-ldl"]
+# Of a library to test on: what of the sources is not in it, what else is, and how it is compiled.
+KINDS = {"inner": (r"override/", [], []),
+         "mocked": (r"override/|os/(linux|libc)\.c", ["test/stress/os/mock_os.c"], []),
+         "override": (r"^$", [], ["-DMI_MALLOC_OVERRIDE=1"])}
+LAYERS = {"fuzz": "model", "api": "api", "unit": "unit", "debug": "unit"}
 
-# What reaches a file, the quickest first; the longest beginning of its name counts.
-QUICK = ["fuzz/calls", "fuzz/threads", "api/edges", "api/arena", "api/subproc", "api/posix"]
-GUARDED = ["api/guarded_calls", "api/guarded_handlers", "api/guarded_sampling"]
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """A program of test/ and what runs it: {program} and {library} are put in."""
+    name: str
+    kind: str = "inner"
+    command: tuple = ("{program}",)
+    preload: bool = False
+    builds: tuple = ("debug", "release", "secure")
+    flags: tuple = ()
+    static: bool = False  # names that a shared library hides are used
+
+    def sources(self):
+        return [f"{self.name}.c", *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
+
+
+def replay(name, count):
+    corpus = ROOT / "test/fuzz/corpus" / name
+    return Test(f"fuzz/{name}", command=("{program}", *([str(corpus)] if corpus.exists() else []),
+                                         "--random", str(count), "1"))
+
+
+def preloaded(name, *arguments):
+    return Test(name, kind="override", preload=True, builds=("release", "secure"), command=("{program}", *arguments), flags=("-fno-builtin",))
+
+
+def by_script(name, script, *arguments, **more):
+    return Test(name, kind="override", flags=("-fno-builtin", "-fno-optimize-sibling-calls"), command=(
+        sys.executable, str(ROOT / "test" / script), *(arguments or ["{program}"])), **more)
+
+
+def plain(*names):
+    return [Test(name, static=name.startswith(("unit/", "debug/", "memory/"))) for name in names]
+
+
+UNIT = plain(*(f"unit/test_{n}" for n in (
+    "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
+    "reentry", "fork_repair", "scavenger", "table_growth", "many_pages")))
+GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
+SAMPLED = plain("api/guarded_sampling")
+API = plain(*(f"api/{n}" for n in (
+    "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
+    "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring")))
+MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
+DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
+MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",)) for n in ("refused", "pretended", "oom")]
+INSIDE = plain("stress/api/heaps", "stress/api/reenter", "stress/api/subprocs", "memory/cgroup_test")
+PRELOADED = [preloaded(f"stress/{n}") for n in ("model", "moves", "odd_threads", "grow", "churn", "wander",
+                                               "forks", "blowup")]
+OVERRIDE = [preloaded("override/override", str(ROOT / "test/gates/override-symbols.txt")),
+            preloaded("override/own_malloc", str(ROOT / "test/gates/override-symbols.txt"))]
+MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
+          by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",))]
+REPORT = [by_script("report/situations", "report/check_report.py"),
+          by_script("report/situations", "report/check_signal.py")]
+PROFILE = [*plain("profile/calls", "profile/callbacks"),
+           by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
+                     "{program}", preload=None)]
+CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
+# What reaches a file: all of the longest beginning of its name, in this order.
 REACHED_BY = {
-    "base/fmt": ["unit/test_fmt"],
-    "base/sizeclass": ["unit/test_reciprocal", *QUICK],
-    "mem/bitmap": ["unit/test_bitmap", "api/basic"],
-    "alloc/guarded": [*GUARDED, *QUICK],
-    "alloc/sample": [*GUARDED, *QUICK],
-    "alloc/zeroblock": ["api/zero_sized", *QUICK],
-    "alloc/harden": ["api/canary", *QUICK],
-    "heap/fork": ["unit/test_fork_repair", *QUICK],
-    "mem/pagemap": [*QUICK, "unit/test_many_pages"],
-    "alloc/huge": [*QUICK, "api/moved", "api/mappings"],
-    "heap/huge_cache": [*QUICK, "api/moved"],
-    "arena/move": ["api/moved", "api/mappings", *QUICK],
-    "": [*QUICK, "api/remote_ring", "api/heap_many"],
+    "": CORE,
+    "alloc/sample": [*CORE, *SAMPLED, *PROFILE],
+    "alloc/guarded": [*CORE, *SAMPLED],
+    "arena/purge": [*CORE, *MEMORY],
+    "heap/fork": [*CORE, Test("api/fork_threads"), preloaded("stress/forks_inside")],
+    "heap/trim": [*CORE, *MEMORY],
+    "page/holes": [*CORE, *MEMORY],
+    "service": [*UNIT, *API, *GUARDED, *MODEL, *DEBUG, *INSIDE, *REPORT, *PROFILE],
+    "override": [*OVERRIDE, *PRELOADED],
 }
+WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
-HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/zeroblock", "page/freelist")
+HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/scatter",
+            "page/freelist", "page/padding", "page/live", "page/ends")
 
 
 # ---- mutants -----------------------------------------------------------------------------------
@@ -105,176 +182,431 @@ def closing(line, at):
     return None
 
 
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    file: str
+    number: int
+    kind: str
+    changed: str
+
+    def key(self):
+        return f"{self.number + 1}: {self.kind}: {self.changed.strip()}"
+
+
 def mutants_of(file):
-    lines = (ROOT / "src" / file).read_text().splitlines()
-    for number, line in enumerate(lines):
+    for number, line in enumerate((ROOT / "src" / file).read_text().splitlines()):
         code = line.split("//")[0].rstrip()
-        if not line.startswith(" ") or not code.strip() or code.strip().startswith(("static const", "{\"")):
+        # Assertions are tests themselves: a release has none of them.
+        if not line.startswith(" ") or re.match(r" *(static const|\{\"|\*|mx_(static_|build_)?(assert|check)|.*\bdefined\(|$)", code):
             continue
         for kind, changed in changes_of(code):
-            yield number, kind, line, changed
+            yield Mutant(file, number, kind, changed)
+
+
+def files_of(names):
+    """Files of src, of those that this system compiles."""
+    found = []
+    for name in names or FOLDERS:
+        path = ROOT / "src" / name.split("src/")[-1]
+        files = sorted([*path.glob("*.c"), *path.glob("*.h")]) if path.is_dir() else [path]
+        found += [f.relative_to(ROOT / "src").as_posix() for f in files]
+    return [f for f in found if path_is_ours(f) and next(mutants_of(f), None)]
+
+
+def path_is_ours(file):
+    return not re.search(r"windows|macos|wasm|nolibc|base/(config|compiler|check)\.h", file)
+
+
+def order_of(files, options):
+    """The mutants to try, in order."""
+    whole = {}
+    for file in files:
+        whole[file] = list(mutants_of(file))
+        random.Random(f"{options.seed} {file}").shuffle(whole[file])
+    if options.sample is None:
+        return whole, [m for file in files for m in whole[file][:options.count]]
+    first = [whole[file][0] for file in files]
+    rest = [m for file in files for m in whole[file][1:]]
+    for part in (first, rest):
+        random.Random(options.seed).shuffle(part)
+    return whole, (first + rest)[:options.sample]
 
 
 # ---- building ----------------------------------------------------------------------------------
 
-def compile_one(source, output, build, extra=()):
-    return subprocess.run([*os.environ.get("CC", "gcc").split(), *FLAGS, *BUILDS[build], *extra, "-I",
-                           ROOT / "include", "-I", ROOT / "src", "-c", source, "-o", output],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+def digest(*parts):
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def fresh_object(source, name, build):
-    """The object of an unchanged source, made where it is not there."""
-    digest = hashlib.sha256((source.read_text() + STAMP + build).encode()).hexdigest()[:16]
-    output = OUT / "objects" / f"{name}-{build}-{digest}.o"
+def headers_of(*folders):
+    """Changes with every header: objects are made anew then."""
+    return digest(*(f.read_text() for folder in folders for f in sorted((ROOT / folder).rglob("*.h"))))
+
+
+STAMP = headers_of("src", "include", "test")
+LOCK = threading.Lock()
+QUICK = 1.5  # processor seconds of a test that --quick runs, at most
+STILL = 40  # seconds in which a test has to do something
+
+
+def run_quietly(command, **more):
+    return subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          stdin=subprocess.DEVNULL, **more).returncode == 0
+
+
+def compile_one(source, output, flags, sources=ROOT / "src"):
+    return run_quietly([*CC, *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-c", source, "-o", output])
+
+
+def kept(name, key, make):
+    """A file of out/mutate, made by make(path) where it is not there."""
+    output = OUT / "kept" / f"{name.replace('/', '-')}-{key}"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
-        part = output.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
-        if not compile_one(source, part, build):
-            raise SystemExit(f"does not compile: {source}")
+        part = output.with_name(f"{output.name}.{os.getpid()}-{threading.get_ident()}.part")
+        if not make(part):
+            raise SystemExit(f"does not compile or link: {name}")
         part.rename(output)
     return output
 
 
-def objects_of(build, without=None):
-    found = []
-    for source in sorted((ROOT / "src").glob("*/*.c")):
-        name = source.relative_to(ROOT / "src").as_posix()
-        if name.startswith("override/") or name == without:
+def fresh_object(source, build, flags):
+    key = digest(source.read_text(), STAMP, build, *FLAGS, *flags)
+    return kept(source.relative_to(ROOT).as_posix() + ".o", key,
+                lambda part: compile_one(source, part, [*BUILDS[build], *flags]))
+
+
+def objects_of(build, kind, without=()):
+    left_out, more, flags = KINDS[kind]
+    for source in [*sorted((ROOT / "src").glob("*/*.c")), *(ROOT / m for m in more)]:
+        name = source.relative_to(ROOT / "src" if source.is_relative_to(ROOT / "src") else ROOT).as_posix()
+        if name not in without and not re.match(left_out, name):
+            # Only that floor, and what ends the process, is compiled in another way for it.
+            own = flags if re.match(r"override/|api/|alloc/|service/", name) else []
+            yield fresh_object(source, build, [*LIBRARY_FLAGS, *own])
+
+
+def archive_of(objects):
+    """The objects as an archive, of which a program takes what it needs, as those of the build do."""
+    return kept("objects.a", digest(*map(str, objects)), lambda part: run_quietly(["ar", "rcsT", part, *objects]))
+
+
+def link_library(own, objects, folder):
+    """A folder with the library, and a list of what programs are linked with that have it inside."""
+    folder.mkdir(parents=True, exist_ok=True)
+    inside = [*own, *([archive_of(objects)] if objects else [])]
+    (folder / "inside").write_text("\n".join(map(str, inside)))
+    return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
+
+
+def plain_library(build, kind):
+    """A folder with the library as it is."""
+    objects = list(objects_of(build, kind))
+    folder = OUT / "kept" / f"plain-{build}-{kind}-{digest(*map(str, objects))}"
+    with LOCK:
+        if not (folder / "libunder.so").exists() and not link_library([], objects, folder):
+            raise SystemExit(f"does not link: {build} {kind}")
+    return folder
+
+
+def program_of(test, build, folder):
+    """The program, linked with the library of this folder."""
+    flags = [*BUILDS[build], *test.flags]
+    own = [fresh_object(ROOT / "test" / s, build, test.flags) for s in test.sources()]
+    if test.static:
+        program = folder / test.name.replace("/", "-")
+        if not run_quietly([*CC, "-rdynamic", "-o", program, *own, f"@{folder / 'inside'}", *LINKED]):
+            raise SystemExit(f"does not link: {test.name}")
+        return program
+    linked = [] if test.preload is not False else ["-L", plain_library(build, test.kind), "-lunder"]
+    return kept(test.name, digest(build, *flags, *map(str, own), *map(str, linked)), lambda part: run_quietly(
+        [*CC, "-rdynamic", "-o", part, *own, *linked, *LINKED]))
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+def limits(seconds):
+    def set_them():
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (6 << 30, 6 << 30))
+        os.setpgid(0, 0)
+    return set_them
+
+
+def used_by(group):
+    """Processor seconds of the processes of a group, as far as they live."""
+    ticks = 0
+    for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:
             continue
-        found.append(fresh_object(source, name.replace("/", "-")[:-2], build))
-    return found
+        if int(fields[2]) == group:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def stamp():
-    """Changes with every header: objects are made anew then."""
-    text = "".join(f.read_text() for folder in ("src", "include", "test/api", "test/fuzz")
-                   for f in sorted((ROOT / folder).rglob("*.h")))
-    return hashlib.sha256(text.encode()).hexdigest()
+def wait_for(child):
+    """(status, processor seconds); one that sleeps for long is ended: by the clock alone a busy machine
+    and a deadlock look alike."""
+    used, since, pause = -1.0, time.monotonic(), 0.005
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid != 0:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode, usage.ru_utime + usage.ru_stime
+        if time.monotonic() - since > STILL:
+            before, used, since = used, used_by(child.pid), time.monotonic()
+            if abs(used - before) < 0.03:
+                os.killpg(child.pid, 9)
+        time.sleep(pause)
+        pause = min(0.2, pause * 1.5)
 
 
-STAMP = stamp()
-
-
-def tests_of(file, chosen):
-    if chosen:
-        return chosen.split(",")
-    return REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
-
-
-def builds_of(file):
-    return ("debug", "secure") if file.startswith(HARDENED) else ("debug", "release")
-
-
-def parts_of(test):
-    """Sources and arguments of a test."""
-    if not test.startswith("fuzz/"):
-        return [f"{test}.c"], []
-    corpus = ROOT / "test/fuzz/corpus" / test.split("/")[1]
-    return [f"{test}.c", "fuzz/replay.c"], [*([corpus] if corpus.exists() else []), "--random", "30", "1"]
-
-
-def limit():
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS[0], SECONDS[0]))
-
-
-def killed_by(test, build, objects, folder):
-    """Whether a test fails with these objects."""
-    program = pathlib.Path(folder) / "program"
-    sources, arguments = parts_of(test)
-    own = [fresh_object(ROOT / "test" / s, s.replace("/", "-")[:-2], build) for s in sources]
-    linked = subprocess.run(["gcc", "-o", program, *own, *objects, "-lpthread"], stderr=subprocess.DEVNULL)
-    if linked.returncode != 0:
-        raise SystemExit(f"does not link: {test}")
+def run_test(test, build, folder, processor):
+    """(whether it passes on the library of this folder, or None where it cannot say; seconds)."""
+    library = folder / "libunder.so"
+    command = [c.format(program=program_of(test, build, folder), library=library) for c in test.command]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MIMALLOC_")}
+    environment.update(LD_LIBRARY_PATH=str(folder), MI_LIB=str(library))
+    if test.preload:
+        environment["LD_PRELOAD"] = str(library)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+                             stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits(processor))
+    status, took = wait_for(child)
     try:
-        done = subprocess.run([program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, cwd=folder, timeout=SECONDS[1], preexec_fn=limit)
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode not in (0, 77)
+        os.killpg(child.pid, 9)  # what it left behind
+    except ProcessLookupError:
+        pass
+    return None if status == 77 else status == 0, took
 
 
-PASSES = {}
+TIMES = {}
 
 
-def passes(test, build):
-    """Whether a test passes as it is: one that does not tells nothing."""
-    if (test, build) not in PASSES:
-        with tempfile.TemporaryDirectory() as folder:
-            PASSES[test, build] = not killed_by(test, build, objects_of(build), folder)
-        if not PASSES[test, build]:
-            print(f"{test} ({build}) fails without any change: left out", file=sys.stderr)
-    return PASSES[test, build]
+def seconds_of(test, build):
+    """How long a test takes as it is; None: it fails, or has nothing to say here."""
+    own = digest(*((ROOT / "test" / s).read_text() for s in test.sources()))
+    key = f"{test.name} {test.command[0:2]} {build} {own} {digest(STAMP)}"
+    file = OUT / "times.json"
+    with LOCK:
+        if not TIMES and file.exists():
+            TIMES.update(json.loads(file.read_text()))
+    if key not in TIMES:
+        good, took = False, 0
+        if build in test.builds:
+            good, took = run_test(test, build, plain_library(build, test.kind), 60)
+        with LOCK:
+            TIMES[key] = took if good else None
+            file.write_text(json.dumps(TIMES, indent=1))
+        if good is False and build in test.builds:
+            print(f"{test.name} ({build}) fails without any change: left out", file=sys.stderr)
+    return TIMES[key]
 
 
-def judge(file, mutant, tests):
+def builds_of(file, options):
+    own = ("secure", "debug") if file.startswith(HARDENED) else ("debug", "release")
+    return own[:1] if options.quick else own
+
+
+def mutant_library(mutant, build, kind, folder):
+    """A folder with the library with this change, or None: it does not compile."""
+    target = folder / build / kind
+    sources = folder / "src"
+    changed = sources / mutant.file
+    flags = [*BUILDS[build], *LIBRARY_FLAGS, *KINDS[kind][2]]
+    own = folder / f"{build}-{kind}.o"
+    if mutant.file.endswith(".h"):
+        source, objects = sources / "static.c", []
+    else:
+        source, objects = changed, list(objects_of(build, kind, (mutant.file,)))
+    if not compile_one(source, own, flags, sources):
+        return None
+    return target if link_library([own], objects, target) else None
+
+
+KILLS = collections.defaultdict(collections.Counter)
+
+
+def tests_of(file, build, options):
+    tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
+    if options.tests:
+        tests = [t for t in tests if t.name in options.tests.split(",")]
+    if file.endswith(".h"):  # one object has all: it starts at once, and on the real system
+        tests = [t for t in tests if t.kind != "mocked" and t.name not in WANT_PARTS]
+    named = pathlib.Path(file).stem
+    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, seconds_of(t, build) or 0))
+
+
+def judge(mutant, options):
     """Who kills a mutant: BUILD TEST; "compiler", or None."""
-    number, _, _, changed = mutant
-    lines = (ROOT / "src" / file).read_text().splitlines()
-    lines[number] = changed
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / pathlib.Path(file).name
-        source.write_text("\n".join(lines) + "\n")
-        for build in builds_of(file):
-            own = pathlib.Path(folder) / f"{build}.o"
-            if not compile_one(source, own, build, ["-iquote", ROOT / "src" / pathlib.Path(file).parent]):
-                return "compiler"
-            objects = [own, *objects_of(build, file)]
-            for test in tests:
-                if passes(test, build) and killed_by(test, build, objects, folder):
-                    return f"{build} {test}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        shutil.copytree(ROOT / "src", folder / "src")
+        (folder / "include").symlink_to(ROOT / "include")
+        file = folder / "src" / mutant.file
+        lines = file.read_text().splitlines()
+        lines[mutant.number] = mutant.changed
+        file.write_text("\n".join(lines) + "\n")
+        for build in builds_of(mutant.file, options):
+            libraries = {}
+            for test in tests_of(mutant.file, build, options):
+                took = seconds_of(test, build)
+                if took is None or (options.quick and took > QUICK):
+                    continue
+                if test.kind not in libraries:
+                    libraries[test.kind] = mutant_library(mutant, build, test.kind, folder)
+                if libraries[test.kind] is None:
+                    return "compiler"
+                if run_test(test, build, libraries[test.kind], int(4 * took + 3))[0] is False:
+                    KILLS[mutant.file][test.name] += 1
+                    return f"{build} {test.name}"
     return None
 
 
 # ---- all of them -------------------------------------------------------------------------------
 
-def try_all(file, options, end):
-    tests = tests_of(file, options.tests)
-    if not any(passes(test, build) for build in builds_of(file) for test in tests):
-        raise SystemExit(f"no test of {file} passes without any change")
-    mutants = list(mutants_of(file))
-    random.Random(options.seed).shuffle(mutants)
-    kept = OUT / "results" / (file.replace("/", "-") + ".json")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    state = hashlib.sha256((STAMP + (ROOT / "src" / file).read_text() + ",".join(tests)).encode()).hexdigest()
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    results = known.get("results", {}) if known.get("state") == state else {}
+class Results:
+    """What is known of a file's mutants: {key: [who killed it or None, the tests' state]}."""
+
+    def __init__(self, file, options):
+        self.path = OUT / "results" / (file.replace("/", "-") + ".json")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.state = digest(STAMP, (ROOT / "src" / file).read_text())
+        tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
+        self.tests = digest(str(options.quick), options.tests or "", *(
+            (ROOT / "test" / s).read_text() for t in tests for s in t.sources()))
+        known = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.found = known.get("found", {}) if known.get("state") == self.state else {}
+        for by, _ in self.found.values():
+            if by and by != "compiler":
+                KILLS[file][by.split()[1]] += 1
+
+    def is_known(self, key):
+        return key in self.found and (self.found[key][0] or self.found[key][1] == self.tests)
+
+    def add(self, key, by):
+        with LOCK:
+            self.found[key] = [by, self.tests]
+            self.path.write_text(json.dumps({"state": self.state, "found": self.found}, indent=1))
+
+
+def equivalents():
+    """{(file, changed line)} of those that change nothing."""
+    found = set()
+    for line in EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []:
+        parts = line.split(": ", 1)
+        if not line.startswith(("#", " ")) and len(parts) == 2:
+            found.add((parts[0], parts[1].strip()))
+    return found
+
+
+def try_all(todo, results, options):
+    end = time.monotonic() + options.minutes * 60 if options.minutes else None
 
     def one(mutant):
-        key = f"{mutant[0] + 1}: {mutant[1]}: {mutant[3].strip()}"
-        if key not in results and (end is None or time.monotonic() < end):
-            results[key] = judge(file, mutant, tests)
-            kept.write_text(json.dumps({"state": state, "results": dict(results)}, indent=1))
-        return key
+        known = results[mutant.file]
+        if not known.is_known(mutant.key()) and not options.no_run and (end is None or time.monotonic() < end):
+            start = time.monotonic()
+            by = judge(mutant, options)
+            known.add(mutant.key(), by)
+            print(f"{mutant.file}:{mutant.key()}: {by or 'SURVIVED'} ({time.monotonic() - start:.0f} s)",
+                  file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        keys = list(pool.map(one, mutants[:options.count]))
-    return len(mutants), {key: results[key] for key in keys if key in results}
+        for done in [pool.submit(one, m) for m in todo]:
+            done.result()
+
+
+@dataclasses.dataclass
+class Row:
+    whole: int = 0
+    tried: int = 0
+    same: int = 0
+    by: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    survived: list = dataclasses.field(default_factory=list)
+
+    def add(self, other):
+        self.whole += other.whole
+        self.tried += other.tried
+        self.same += other.same
+        self.by += other.by
+        self.survived += other.survived
+
+    def cells(self):
+        killed = sum(self.by.values())
+        asked = killed + len(self.survived)
+        share = f"{killed} ({100 * killed / asked:.0f} %)" if asked else "0"
+        by = ", ".join(f"{name} {n}" for name, n in self.by.most_common())
+        return f"{self.whole} | {self.tried} | {self.same} | {share} | {len(self.survived)} | {by}"
+
+
+def row_of(file, whole, results):
+    row, same = Row(len(whole)), equivalents()
+    for mutant in whole:
+        known = results.found.get(mutant.key())
+        if known is None or known[0] == "compiler":
+            continue
+        row.tried += 1
+        if known[0]:
+            name = known[0].split()[1]
+            row.by[LAYERS.get(name.split("/")[0], name.split("/")[0])] += 1
+        elif (file, mutant.changed.strip()) in same:
+            row.same += 1
+        else:
+            row.survived.append(f"{file}:{mutant.key()}")
+    return row
+
+
+HEAD = "mutants | tried | change nothing | killed | survived | by |\n| --- | ---: | ---: | ---: | ---: | ---: | --- |\n"
+
+
+def write_table(path, rows):
+    text = "| folder | " + HEAD
+    for folder in FOLDERS:
+        total = Row()
+        for file, row in rows.items():
+            if file.startswith(folder + "/"):
+                total.add(row)
+        text += f"| {folder} | {total.cells()} |\n"
+    document = pathlib.Path(path).read_text()
+    before, rest = document.split(MARKS[0])
+    pathlib.Path(path).write_text(before + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
     parser.add_argument("-h", "--help", action="help")
+    parser.add_argument("--sample", type=int)
     parser.add_argument("--count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tests")
     parser.add_argument("--survivors", action="store_true")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("--least", type=float, default=0)
+    parser.add_argument("--table")
+    parser.add_argument("--no-run", action="store_true")
+    parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    end = time.monotonic() + options.minutes * 60 if options.minutes else None
-    print("| file | mutants | tried | killed | by |\n| --- | --- | --- | --- | --- |")
-    for name in options.files:
-        file = name.split("src/")[-1]
-        count, results = try_all(file, options, end)
-        tried = {k: by for k, by in results.items() if by != "compiler"}
-        by = collections.Counter(b.split()[1].split("/")[0] for b in tried.values() if b)
-        share = f"{sum(by.values())} ({100 * sum(by.values()) // len(tried)} %)" if tried else "0"
-        print(f"| {file} | {count} | {len(tried)} | {share} | "
-              f"{', '.join(f'{b} {n}' for b, n in by.most_common())} |", flush=True)
-        for key in sorted(k for k, b in tried.items() if b is None and options.survivors):
-            print(f"    survived: {key}")
-    return 0
+    files = files_of(options.names)
+    whole, todo = order_of(files, options)
+    results = {file: Results(file, options) for file in files}
+    try_all(todo, results, options)
+    rows, total = {file: row_of(file, whole[file], results[file]) for file in files}, Row()
+    print("| file | " + HEAD, end="")
+    for file, row in rows.items():
+        total.add(row)
+        if row.tried:
+            print(f"| {file} | {row.cells()} |")
+    print(f"| all | {total.cells()} |")
+    if options.survivors:
+        print("\n".join(total.survived))
+    if options.table:
+        write_table(options.table, rows)
+    killed = sum(total.by.values())
+    return 0 if killed and 100 * killed >= options.least * (killed + len(total.survived)) else 1
 
 
 if __name__ == "__main__":

@@ -77,11 +77,12 @@ mx_arena_t* mx_arena_reserve_huge_pages(mx_arenas_t* arenas, size_t pages, int n
   uint8_t* const start = (uint8_t*)range_for(pages);
   if (start == NULL) return NULL;
   const size_t done = fill_range(start, pages, numa_node, timeout_msecs);
-  if (done == 0) {
-    mx_vmem_placed_is_free(MX_ZONE_NEAR, start, pages * HUGE_PAGE);
-    return NULL;
+  if (done < pages) {
+    const size_t used = done * HUGE_PAGE + (done > 0 ? MX_NEAR_UNIT : 0);
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, start + used, pages * HUGE_PAGE - used);
   }
-  mx_verbose("reserved %zu GiB of huge OS pages (of %zu GiB, node %d)\n", done, pages, numa_node);
+  if (done == 0) return NULL;
+  mx_verbose("reserved %zu of %zu GiB of huge OS pages (node %d)\n", done, pages, numa_node);
   return add_pinned(arenas, start, done * HUGE_PAGE, numa_node, is_exclusive);
 }
 

@@ -38,7 +38,7 @@ static uint64_t place_seed(void) {
 
 // Near addresses are handed out in units, so that no two arenas have one in common, whatever of
 // them is mapped. What else may lie there the OS knows: such a place is passed over.
-#define NEAR_UNIT ((size_t)64 * MX_MIB)
+#define NEAR_UNIT MX_NEAR_UNIT
 #define NEAR_UNITS_MAX ((size_t)1 << (MX_64BIT ? 15 : 0))
 
 // Below them lies the page map, with room to grow.
@@ -199,7 +199,7 @@ void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size) {
     while (is_far && at < next && !mx_cas_weak_acq_rel(&far_next, &next, at)) {}
     return;
   }
-  if (at < near_zone.first) return;
+  // What lies elsewhere, also below, has a number beyond all units.
   const size_t i = (at - near_zone.first) / NEAR_UNIT, units = near_units(size);
   if (i + units <= mx_load_relaxed(&near_zone.units)) mx_bits_set(near_zone.free, i, units);
 }

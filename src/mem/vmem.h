@@ -58,7 +58,10 @@ void mx_vmem_open_near(unsigned bits, unsigned most);
 void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align);
 // Whether there are addresses that are placed once.
 bool mx_vmem_has_once(void);
-// What was placed there is gone, or was never mapped; the size is that of the placing.
+// What was placed there is gone, or was never mapped; the size is that of the placing. Near ones
+// are placed in units, one more than the size takes: where only a beginning of whole units is used,
+// the rest begins one unit behind it.
+#define MX_NEAR_UNIT ((size_t)64 * MX_MIB)
 void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size);
 
 typedef enum mx_map_result_e {

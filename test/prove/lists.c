@@ -96,6 +96,7 @@ void prove_list_pop_and_push(void) {
 // prove: what others freed comes onto the list once, and is counted
 // bound: all lists of up to four blocks, free and remote
 // unwind: 6
+// builds: release64 release32
 // long: yes
 // mutant: page/blocks.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list, page->free);
 void prove_list_collect(void) {
@@ -145,11 +146,11 @@ void prove_list_put_back(void) {
 // unwind: 6
 // builds: secure64
 // long: yes
-// mutant: page/blocks.c: (turn >= step ? turn - step => (turn >= step ? turn
+// mutant: page/blocks.c: (turn >= step ? turn - step : => (turn >= step ? turn :
 void prove_list_scatter(void) {
   make_page();
   const size_t count = any_size(1, BLOCKS), first = any_size(0, BLOCKS - count);
-  prove_page.free = mx_freelist_scatter(&prove_page, block_number(first), count, first);
+  prove_page.free = scatter(&prove_page, block_number(first), count, first);
   claim(blocks_of(prove_page.free) == ((1u << count) - 1) << first);
 }
 

@@ -13,6 +13,7 @@
 #define mx_os_guard real_guard
 #define mx_os_clock_msecs real_clock
 #define mx_os_random real_random
+#define mx_os_numa_node real_numa_node
 #include "../../../src/os/libc.c"
 #include "../../../src/os/linux.c"
 #undef mx_os_map
@@ -27,6 +28,7 @@
 #undef mx_os_guard
 #undef mx_os_clock_msecs
 #undef mx_os_random
+#undef mx_os_numa_node
 
 #include "mock_os.h"
 
@@ -49,6 +51,11 @@ static atomic_int fails_multiples;
 static atomic_int is_read;
 static atomic_ullong now = 1000;
 static atomic_ullong random_state = 1;
+static atomic_long large_left = -1;  // of large pages, -1: as many as the system has
+static atomic_ullong large_msecs;    // that each takes
+static atomic_int large_lies_elsewhere;
+static atomic_uint node;
+static atomic_int random_fails;
 
 static void read_environment(void) {
   const char* text = getenv("MOCK_FAIL");
@@ -82,6 +89,13 @@ void mock_fail_after(long others) {
 void mock_fail_next(void) { mock_fail_after(0); }
 void mock_sleep(uint64_t msecs) { now += msecs; }
 void mock_seed(uint64_t seed) { random_state = seed; }
+void mock_large(long pages, uint64_t msecs, bool elsewhere) {
+  large_left = pages;
+  large_msecs = msecs;
+  large_lies_elsewhere = elsewhere;
+}
+void mock_node(unsigned number) { node = number; }
+void mock_random_fails(bool fails) { random_fails = fails; }
 
 // ---- what others map ----------------------------------------------------------------------------
 
@@ -124,7 +138,12 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   return real_map(NULL, size, commit);
 }
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
-  return fails() ? NULL : real_map_large(hint, size, page_size, numa_node);
+  if (fails()) return NULL;
+  if (large_left < 0) return real_map_large(hint, size, page_size, numa_node);
+  if (large_left == 0) return NULL;
+  large_left--;
+  now += large_msecs;
+  return real_map(large_lies_elsewhere ? NULL : hint, size, true);
 }
 bool mx_os_unmap(void* p, size_t size) {
   if (fault != UNCUT || !fails()) return real_unmap(p, size);
@@ -154,7 +173,9 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   return !(install && fails()) && real_guard(p, size, install);
 }
 uint64_t mx_os_clock_msecs(void) { return now; }
+unsigned mx_os_numa_node(void) { return node; }
 bool mx_os_random(void* buf, size_t size) {
+  if (random_fails) return false;
   unsigned char* p = (unsigned char*)buf;
   for (size_t i = 0; i < size; i++) {
     unsigned long long x = random_state;

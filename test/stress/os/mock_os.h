@@ -23,5 +23,12 @@ bool mock_others_are_whole(void);
 // Moves the clock.
 void mock_sleep(uint64_t msecs);
 void mock_seed(uint64_t seed);
+// Ordinary memory comes for that many large or huge pages, each after so long, where it was asked for
+// or elsewhere; then none.
+void mock_large(long pages, uint64_t msecs, bool elsewhere);
+// The NUMA node of every thread.
+void mock_node(unsigned number);
+// There are no random numbers.
+void mock_random_fails(bool fails);
 
 #endif

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Negative controls of the fuzz targets: a library with a deliberate mistake, one for each of some kinds,
+has to fail random inputs that the library as it is passes.
+
+  test_controls.py [TARGET...]
+
+A mistake is a change of one place of the source. The library is compiled anew with it as one file, with
+the target and the program that replays inputs; `surface` loads it beside the C library.
+Exit status 0: each was found, and the unchanged library passes; 1: not.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CC = os.environ.get("CC", "cc").split()
+FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-fPIC",
+         "-fno-builtin-malloc", "-ftls-model=initial-exec"]
+INPUTS, SEED = 60, 3
+
+# What is wrong, where, the text there and what stands in its place.
+CONTROLS = {
+    "threads": [
+        ("a free by another thread loses those before it", "page/remote.h",
+         "mx_block_set_next(page, last, (mx_block_t*)(old & ~MX_OWNED));", "mx_block_set_next(page, last, NULL);"),
+        ("a collection releases pages in use", "heap/theap.c", "if (page->used == 0) mx_page_release(page);",
+         "if (true) mx_page_release(page);"),
+        ("the child of a fork has its parent's locks", "heap/fork.c", "let_go(&mx_fork_let_go_in_child, true);", ""),
+    ],
+    "surface": [
+        ("an alignment of three is none", "api/api_posix.c",
+         " || alignment % sizeof(void*) != 0 || !mx_is_pow2(alignment)) return EINVAL;", ") return EINVAL;"),
+        ("posix_memalign changes errno", "api/api_posix.c", "  errno = saved;\n", ""),
+        ("calloc of too much answers a small block", "alloc/slow.c",
+         "if (mx_mul_overflow(count, size, &total)) total = SIZE_MAX;", "(void)mx_mul_overflow(count, size, &total);"),
+        ("realloc keeps a byte less", "alloc/realloc.c", "memcpy(fresh, p, keep);", "memcpy(fresh, p, keep - (keep > 0));"),
+    ],
+}
+
+
+def changed(folder, control):
+    """Sources with the mistake, which must apply exactly once."""
+    sources = folder / "src"
+    shutil.rmtree(sources, ignore_errors=True)
+    shutil.copytree(ROOT / "src", sources)
+    if control is not None:
+        what, name, text, other = control
+        file = sources / name
+        before = file.read_text()
+        if before.count(text) != 1:
+            raise SystemExit(f"{what}: its text occurs {before.count(text)} times in {name}")
+        file.write_text(before.replace(text, other))
+    return sources
+
+
+def compiled(folder, target, control):
+    """The command that runs the target on this library, and its environment."""
+    sources, program = changed(folder, control), folder / target
+    include = folder / "include"
+    if not include.exists():
+        include.symlink_to(ROOT / "include")
+    common = [*CC, *FLAGS, "-I", include, "-I", sources]
+    own = [HERE / f"{target}.c", HERE / "replay.c"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MIMALLOC_")}
+    if target == "surface":
+        library = folder / "library.so"
+        subprocess.run([*common, "-fvisibility=hidden", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT",
+                        "-DMI_MALLOC_OVERRIDE=1", "-shared", "-o", library, sources / "static.c", "-lpthread"], check=True)
+        subprocess.run([*common, "-fno-builtin", "-o", program, *own, "-ldl"], check=True)
+        environment["FUZZ_LIBRARY"] = str(library)
+    else:
+        subprocess.run([*common, "-DMI_STATIC_LIB", "-o", program, *own, sources / "static.c", "-lpthread"], check=True)
+    return [program, "--random", str(INPUTS), str(SEED)], environment
+
+
+def outcome(folder, target, control):
+    """What ended it; None: nothing did."""
+    command, environment = compiled(folder, target, control)
+    try:
+        done = subprocess.run(command, env=environment, cwd=folder, timeout=60 if control else 300, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    except subprocess.TimeoutExpired:
+        return "it never ended"
+    if done.returncode == 0:
+        return None
+    said = [line for line in done.stderr.splitlines() if re.search(r"\S", line) and "fuzz-found" not in line]
+    return f"status {done.returncode}: {said[-1][:100] if said else ''}"
+
+
+def main():
+    bad = 0
+    for target in sys.argv[1:] or CONTROLS:
+        for control in [None, *CONTROLS[target]]:
+            with tempfile.TemporaryDirectory() as name:
+                ended = outcome(pathlib.Path(name), target, control)
+            what = control[0] if control else "the library as it is"
+            good = (ended is None) == (control is None)
+            bad += not good
+            print(f"{'ok' if good else 'FAIL':4} {target}: {what}: {ended or 'all inputs pass'}", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
