@@ -37,8 +37,8 @@
 // What the options reserve_huge_os_pages may take of the start, in ms for each page.
 #define RESERVE_MSECS 500
 
-static mx_at_start mx_atomic(int) started;
-static mx_at_start mx_atomic(int) ended;
+static mx_atomic(int) started;
+static mx_atomic(int) ended;
 
 // Those of the floors above heaps.
 static bool visit_upper_locks(mx_lock_visit_fn* visit) {
@@ -77,7 +77,7 @@ mx_cold static void after_fork_in_parent(void) {
 mx_cold static void after_fork_in_child(void) {
   mx_random_after_fork();
   if (needs_nothing()) {
-    if (mx_prof_is_prepared) mx_prof_after_fork(false);
+    mx_prof_after_fork(false);
     return;
   }
   const bool had_threads = mx_heap_after_fork();
@@ -157,8 +157,7 @@ static void end_by_itself(void) {
   // The background thread cannot answer any more.
   if (mx_libc_threads_are_gone()) mx_scavenger_after_fork();
   if (mx_option(destroy_on_exit) <= 1) mx_process_end();
-  // Threads that end from now on find the library and their memory, or do not ask.
-  if (!MX_STAYS_LOADED || mx_option(destroy_on_exit) != 0) mx_os_thread_setup(NULL);
+  mx_os_thread_setup(NULL);
 }
 
 mx_on_load static void on_load(void) { mx_process_start(); }

@@ -31,9 +31,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
-  // Who noted that this run waits has counted it before it was anybody's again.
-  const bool may_wait = (mx_load_relaxed(&arena->purgeable_count) > 0);
-  const size_t waited = (may_wait ? mx_bits_clear(arena->purgeable, index, count) : 0);
+  const size_t waited = mx_bits_clear(arena->purgeable, index, count);
   if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   const mx_commit_t result = mx_arena_commit(arenas, arena, index, count, is_zero);
   if (result != MX_COMMIT_DONE) {

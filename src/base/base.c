@@ -11,6 +11,6 @@
 
 MX_OPTIONS(MX_OPTION_CHECK)
 
-mx_at_start mx_facts_t mx_facts;
-mx_at_start mx_hooks_t mx_hooks;
+mx_facts_t mx_facts;
+mx_hooks_t mx_hooks;
 mx_atomic(long) mx_option_values[mx_opt_count] = {MX_OPTIONS(MX_OPTION_VALUE)};

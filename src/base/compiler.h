@@ -52,14 +52,6 @@
 #include <intrin.h>
 #endif
 
-// A small variable that every start of a program touches. It lies with the initialised data, on OS
-// pages that the dynamic linker writes in any case: each other one would cost a fault.
-#if defined(__GNUC__) && defined(__ELF__)
-#define mx_at_start __attribute__((section(".data.mx_at_start")))
-#else
-#define mx_at_start
-#endif
-
 // Around a variable whose initializer leaves out what is zero.
 #if defined(__GNUC__)
 #define MX_BEGIN_SPARSE                                                                            \

@@ -86,13 +86,6 @@
 #define MX_SKIP_COLLECT_ON_EXIT 0
 #endif
 
-// The library is never unloaded: dlclose leaves it where it is.
-#if defined(MI_STAYS_LOADED)
-#define MX_STAYS_LOADED 1
-#else
-#define MX_STAYS_LOADED 0
-#endif
-
 #if UINTPTR_MAX > 0xFFFFFFFFu
 #define MX_64BIT 1
 #else

@@ -15,7 +15,7 @@
 static mx_aligned(128) mx_pagemap_table_t boot_table;
 
 mx_pagemap_table_t* mx_pagemap_table = &boot_table;
-mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
+mx_atomic(uintptr_t) mx_pagemap_near;
 
 // What the near table covers at the least, for processes with little address space, and the most
 // that it grows to.
@@ -25,10 +25,7 @@ mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 // Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
 // only read costs nothing, under any policy of the OS.
 #define CHUNK_SIZE (64 * MX_KIB)
-#define CHUNKS_OF(bits) \
-  (((size_t)1 << ((bits) - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
-#define NEAR_CHUNKS CHUNKS_OF(NEAR_BITS_MOST)
-#define ALL_CHUNKS CHUNKS_OF(48)
+#define NEAR_CHUNKS_MAX (((size_t)1 << (48 - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
 
 typedef struct table_s {
   uint8_t* memory;      // from which chunks count
@@ -36,18 +33,16 @@ typedef struct table_s {
   mx_bits_t* writable;  // by chunk
 } table_t;
 
-// Of the near table: of one that covers no more than it grows to, or of one that covers all.
-static mx_at_start mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS / MX_WORD_BITS + 1 : 1];
-static mx_bits_t all_writable[MX_64BIT ? ALL_CHUNKS / MX_WORD_BITS + 1 : 1];
+static mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
 
 mx_static_assert(MX_FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
                  "a word says which chunks of a far table are writable");
 
 mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 
-static mx_at_start mx_lock_t table_lock;  // for adding a table and for growing
-mx_at_start size_t mx_pagemap_near_size;
-static mx_at_start bool is_grown;   // or cannot be
+static mx_lock_t table_lock;  // for adding a table and for growing
+size_t mx_pagemap_near_size;
+static bool is_grown;   // or cannot be
 
 // ---- the near table ----------------------------------------------------------------------------
 
@@ -84,14 +79,10 @@ static bool try_reserve(unsigned bits) {
   return true;
 }
 
-static mx_bits_t* writable_chunks(void) {
-  return mx_pagemap_near_size / CHUNK_SIZE <= NEAR_CHUNKS ? near_writable : all_writable;
-}
-
 // Makes the whole table writable at once: then no later call of the OS can fail for it.
 static void commit_all(void) {
   if (!mx_vmem_commit(mx_pagemap_table, mx_pagemap_near_size)) return;
-  mx_bits_set(writable_chunks(), 0, mx_pagemap_near_size / CHUNK_SIZE);
+  mx_bits_set(near_writable, 0, mx_pagemap_near_size / CHUNK_SIZE);
 }
 
 bool mx_pagemap_init(void) {
@@ -177,7 +168,7 @@ static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index
   if (slice < mx_load_relaxed(&mx_pagemap_near)) {
     table->memory = (uint8_t*)mx_pagemap_table;
     table->entries_from = MX_PAGE_RECORD_SIZE;
-    table->writable = writable_chunks();
+    table->writable = near_writable;
     *index = slice;
     return true;
   }
@@ -210,9 +201,8 @@ static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
   const size_t at = table.entries_from + index * sizeof(intptr_t);
   const size_t chunk = at / CHUNK_SIZE;
   const size_t in_chunk = (CHUNK_SIZE - at % CHUNK_SIZE) / sizeof(intptr_t);
-  const bool is_near = (table.memory == (uint8_t*)mx_pagemap_table);
-  const size_t in_table =
-      (is_near ? mx_load_relaxed(&mx_pagemap_near) : MX_FAR_ENTRIES) - index;
+  const size_t in_table = (table.writable == near_writable ? mx_load_relaxed(&mx_pagemap_near)
+                                                           : MX_FAR_ENTRIES) - index;
   count = mx_min(count, mx_min(in_chunk, in_table));
   if (page == NULL ? !mx_bits_test(table.writable, chunk) : !ensure_writable(&table, chunk)) {
     return page == NULL ? count : 0;

@@ -10,7 +10,7 @@
 static mx_atomic(uint64_t) key0;
 static mx_atomic(uint64_t) key1;
 static mx_atomic(uint64_t) counter;
-static mx_at_start mx_atomic(int) has_key;
+static mx_atomic(int) has_key;
 
 static void draw_key(void) {
   uint64_t fresh[2];

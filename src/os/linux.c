@@ -49,8 +49,6 @@
 
 #if defined(MI_OS_PAGE_SIZE)
 size_t mx_linux_page_size(void) { return MI_OS_PAGE_SIZE; }
-#elif MX_HAS_LIBC && (defined(__x86_64__) || defined(__i386__))
-size_t mx_linux_page_size(void) { return 4096; }
 #elif MX_HAS_LIBC
 size_t mx_linux_page_size(void) {
   const unsigned long page = getauxval(AT_PAGESZ);
@@ -270,11 +268,8 @@ static bool gives_large(void) {
 
 // Mappings that were advised differently are not joined, and count one by one.
 void mx_os_advise_large(void* p, size_t size, bool want) {
-  if (want) advise(p, size, MADV_HUGEPAGE);
-  else if (gives_large()) mx_os_refuse_large(p, size);
+  if (want || gives_large()) advise(p, size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
-
-void mx_os_refuse_large(void* p, size_t size) { advise(p, size, MADV_NOHUGEPAGE); }
 
 void mx_os_advise_numa(void* p, size_t size, int node) {
   if (node < 0 || node >= (int)(8 * sizeof(unsigned long))) return;

@@ -59,8 +59,6 @@ bool mx_os_guard(void* p, size_t size, bool install);
 bool mx_os_protect(void* p, size_t size, bool accessible);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
-// Refuses them without asking whether there may be any. A hint.
-void mx_os_refuse_large(void* p, size_t size);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 

@@ -18,7 +18,7 @@
 #define CARVE_PRESENT_BLOCKS 16
 #define CARVE_PRESENT_MAX (64 * MX_KIB)
 
-mx_at_start mx_page_t mx_page_none;
+mx_page_t mx_page_none;
 
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {

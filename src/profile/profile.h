@@ -86,8 +86,6 @@ MX_BEGIN_DECLS
 // ---- records.c ---------------------------------------------------------------------------------
 // Prepares memory for the records; false when there is none.
 bool mx_prof_prepare(void);
-// Whether anybody asked for that: else the profiler has nothing that a fork's child must set right.
-extern mx_hidden bool mx_prof_is_prepared;
 // Where its records lie: how many bytes from *start on; 0: nowhere.
 size_t mx_prof_memory(const void** start);
 // One of a stack that was taken (depth -1: without one, which is in no profile); the block's note,

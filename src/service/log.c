@@ -24,17 +24,17 @@
 
 enum { STAGE_KEEP, STAGE_STDERR_AND_KEEP, STAGE_HANDLER, STAGE_STDERR };
 
-static mx_at_start mx_atomic(int) stage;
+static mx_atomic(int) stage;
 static mx_atomic(mx_output_fun*) output_fun;
 static mx_atomic(void*) output_arg;
 static mx_atomic(mx_error_fun*) error_fun;
 static mx_atomic(void*) error_arg;
 static mx_atomic(long) shown_errors;
 static mx_atomic(long) shown_warnings;
-static mx_at_start mx_atomic(uintptr_t) main_thread;
+static mx_atomic(uintptr_t) main_thread;
 
 static char kept[KEEP_SIZE + 1];
-static mx_at_start mx_atomic(size_t) kept_length;
+static mx_atomic(size_t) kept_length;
 
 mx_used static mx_thread_local bool delivering;
 mx_used static mx_thread_local bool in_error_handler;

@@ -10,8 +10,6 @@
 // environment.
 #include "option_names.h"
 
-#include <string.h>
-
 #include "../alloc/sample.h"
 #include "../base/bits.h"
 #include "../base/hooks.h"
@@ -38,7 +36,7 @@ typedef struct option_range_s {
 static const option_range_t option_ranges[mx_opt_count] = {MX_OPTIONS(OPTION_RANGE)};
 
 static mx_atomic(int) origins[mx_opt_count];
-static mx_at_start mx_atomic(int) is_read;
+static mx_atomic(int) is_read;
 
 // How the value of an older name becomes one of the present option.
 enum {
@@ -139,10 +137,9 @@ static bool is_word(const char* text, const char* word) {
   return *word == 0 && *text == 0;
 }
 
-// One of several words, behind each of which and behind all of which there is a 0.
-static bool is_one_of(const char* text, const char* words) {
-  for (; *words != 0; words += strlen(words) + 1) {
-    if (is_word(text, words)) return true;
+static bool is_one_of(const char* text, const char* const* words, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (is_word(text, words[i])) return true;
   }
   return false;
 }
@@ -180,12 +177,14 @@ static long to_kib(size_t number, size_t unit, bool overflowed) {
 }
 
 bool mx_option_parse(const char* text, mx_unit_t in, long* value) {
+  static const char* const yes[] = {"", "1", "TRUE", "YES", "ON"};
+  static const char* const no[] = {"0", "FALSE", "NO", "OFF"};
   size_t length = 0;
   while (text[length] != 0) {
     if (++length > VALUE_MAX) return false;
   }
-  if (length == 0 || is_one_of(text, "1\0TRUE\0YES\0ON\0")) { *value = 1; return true; }
-  if (is_one_of(text, "0\0FALSE\0NO\0OFF\0")) { *value = 0; return true; }
+  if (is_one_of(text, yes, 5)) { *value = 1; return true; }
+  if (is_one_of(text, no, 4)) { *value = 0; return true; }
   while (*text == ' ' || *text == '\t') text++;
   const bool negative = (*text == '-');
   if (*text == '-' || *text == '+') text++;

@@ -11,7 +11,7 @@ enum { WANT_REPORT = 1, WANT_PROFILE = 2 };
 
 static mx_atomic(uint32_t) things_wanted;
 static mx_atomic(mx_visit_fn*) visit_before;  // what the hook was, if that is not over
-static mx_at_start int report_number, profile_number;  // of the signals; constant after the start
+static int report_number, profile_number;     // of the signals; constant after the start
 
 mx_noinline static void print_report(void) {
   mx_report_t report;

@@ -31,8 +31,8 @@
 
 enum { ABSENT, RUNNING, STOPPING };
 
-static mx_at_start mx_atomic(uint32_t) state;
-static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
+static mx_atomic(uint32_t) state;
+static mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
 

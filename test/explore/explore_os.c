@@ -99,7 +99,6 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   return p != NULL && size > 0;
 }
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
-void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
 bool mx_os_overcommits(void) { return true; }

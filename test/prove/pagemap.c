@@ -126,8 +126,7 @@ void mx_lock_release(mx_lock_t* lock) { (void)lock; }
 // Bits of what is writable: any that are within the map of them.
 size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
   claim(a == &prove_far_table.writable ? first + n <= MX_WORD_BITS
-        : a == near_writable ? first + n <= MX_WORD_BITS * (sizeof(near_writable) / 8)
-                             : first + n <= MX_WORD_BITS * (sizeof(all_writable) / 8));
+                                       : first + n <= MX_WORD_BITS * (sizeof(near_writable) / 8));
   return nondet_size();
 }
 
