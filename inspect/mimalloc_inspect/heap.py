@@ -275,7 +275,7 @@ class Heap:
             twice = pad ^ page.key ^ place & MASK64
             once = (twice ^ twice << width) & MASK64
             state = ((once << (64 - shift) | once >> shift) - self.layout["pad_first_size"]) & MASK64
-            found[i] = state not in (MASK64, MASK64 - 1)
+            found[i] = state < MASK64 - 3  # above are the states of free blocks
         return found
 
     def live_by_lists(self, page, data):

@@ -161,7 +161,9 @@ def check_limit(options):
                    memory_limit_hard=hard) as scene:
             scene.wait()
             sizes = scene.check_files(1, 1, f"the limit is reached, hard {hard}")
-            expect(sizes and sizes[0] > 16 << 20, f"what was live at the limit: {sizes}")
+            # It may be reached at the begin of the second round, while the first one's blocks
+            # wait to be purged.
+            expect(sizes and sizes[0] > 1 << 20, f"what was live at the limit: {sizes}")
 
 
 def main():
