@@ -246,6 +246,8 @@ else()
   endif()
   if(APPLE)
     list(APPEND mi_ldflags -Wl,-dead_strip)
+  elseif(WIN32)
+    list(APPEND mi_ldflags -Wl,--gc-sections)
   else()
     # dlclose leaves it where it is: its blocks may be anybody's, and what a copy has reserved, and
     # given to threads that still run, would be lost with each.
