@@ -170,11 +170,12 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   return arena;
 }
 
-static size_t count_on_demand(const mx_arenas_t* arenas) {
+static size_t count_on_demand(const mx_arenas_t* arenas, bool has_plots) {
   size_t count = 0;
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     const mx_arena_t* const arena = mx_arena_at(arenas, i);
-    count += (arena != NULL && arena->is_on_demand && !(MX_ISOLATE && arena->plots != NULL));
+    if (arena == NULL || !arena->is_on_demand) continue;
+    count += (!MX_ISOLATE || (arena->plots != NULL) == has_plots);
   }
   return count;
 }
@@ -182,7 +183,7 @@ static size_t count_on_demand(const mx_arenas_t* arenas) {
 static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
   const long wanted = mx_option(arena_reserve);
   const size_t doublings =
-      mx_min(count_on_demand(arenas) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
+      mx_min(count_on_demand(arenas, false) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
   const size_t most = MX_MAX_ALLOC / MX_KIB >> ARENA_DOUBLINGS_MAX;
   const size_t size = (wanted <= 0 ? 0 : mx_min((size_t)wanted, most) * MX_KIB) << doublings;
   return mx_align_up(mx_max(mx_max(size, MX_ARENA_MIN_SIZE), least), MX_SLICE_SIZE);
@@ -241,17 +242,8 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) 
 #define PLOT_ARENAS_NEAR 16
 #define PLOT_ARENAS_MOST (MX_ARENAS_MAX / 4 * 3)
 
-static size_t count_with_plots(const mx_arenas_t* arenas) {
-  size_t count = 0;
-  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
-    const mx_arena_t* const arena = mx_arena_at(arenas, i);
-    count += (arena != NULL && arena->plots != NULL);
-  }
-  return count;
-}
-
 mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas) {
-  const size_t before = count_with_plots(arenas);
+  const size_t before = count_on_demand(arenas, true);
   if (before >= PLOT_ARENAS_MOST) return NULL;
   const size_t size = (before < PLOT_ARENAS_SMALL ? MX_ARENA_RESERVE : 4 * MX_ARENA_RESERVE);
   const mx_zone_t zone = (before < PLOT_ARENAS_NEAR ? MX_ZONE_NEAR : MX_ZONE_ONCE);
