@@ -17,7 +17,8 @@ shift
 
 is_there() {
   case $1 in
-    import=*) python3 -c "import ${1#import=}" >/dev/null 2>&1 ;;
+    import=*) python3 -c "import ${1#import=}" >/dev/null 2>&1 ||
+              /usr/bin/python3 -c "import ${1#import=}" >/dev/null 2>&1 ;;
     run=*) "$here/${1#run=}" >/dev/null 2>&1 ;;
     /*) for found in $1; do [ -e "$found" ] && return 0; done; return 1 ;;
     *) command -v "$1" >/dev/null 2>&1 ;;

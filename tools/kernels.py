@@ -65,6 +65,8 @@ TARGETS = {"memory": "mimalloc-memory-patterns", "memory-options": "mimalloc-opt
            **{f"environment-{name}": "mimalloc-environment-load"
               for name in ("scenes", "limits", "maps", "waves")}}
 MOST_BOOTS = 12
+# Loops that repeat themselves end after so many seconds: the slower the guest, the fewer rounds.
+ROUNDS = "MI_TEST_SECONDS=20"
 SLOWER = 2  # of the time limits, which leave room enough for machines that are not emulated
 WRAP = []
 
@@ -175,7 +177,7 @@ def pack(architecture, builds, is_wanted):
             for word in [*words, *(e.split("=", 1)[1] for e in environment)]:
                 if os.path.isfile(word) and not word.endswith(".py"):
                     archive.program(word)
-            tests[f"{build_name}:{name}"] = (seconds, environment, words)
+            tests[f"{build_name}:{name}"] = (seconds, [*environment, ROUNDS], words)
     for name in ("libgcc_s.so.1", "libstdc++.so.6"):  # the former is opened by libpthread
         archive.library(name)
     archive.file(init, "init")
@@ -274,6 +276,9 @@ def try_row(name, options, images):
     suite = packages.Suite(OUT / "packages", row["suite"], architecture, OUT / "packages.log",
                            60 if options.quick else 900)
     outcome.kernel, kernel, modules = suite.kernel(row["package"], options.update)
+    for package, programs in row.get("packages", {}).items():
+        tree = suite.programs(package, options.update)
+        archive = archive.with_programs(tree, programs, package)
     wanted = list(quick(tests) if options.quick else chosen(tests, row))
     outcome.wanted = len(wanted)
     log = OUT / f"{name}.log"

@@ -13,7 +13,7 @@ the test programs, which are kept as well, run on that: of a debug and a release
 in place of the latter for what that alone has. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
-is left out. --quick runs the first of the two builds only: the debug or the secure one.
+is left out. --quick leaves out tests that take more than 1.5 s of processor time.
 
 --sample takes N mutants of all files together, one of each file first, then any; --count N of each
 file: the same ones for the same --seed. Without either all are tried, until --minutes are over.
@@ -72,6 +72,7 @@ class Test:
     builds: tuple = ("debug", "release", "secure")
     flags: tuple = ()
     static: bool = False  # names that a shared library hides are used
+    gigabytes: int = 6  # that it may have
 
     def sources(self):
         return [f"{self.name}.c", *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
@@ -106,7 +107,8 @@ API = plain(*(f"api/{n}" for n in (
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
-MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",)) for n in ("refused", "pretended", "oom")]
+MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",), gigabytes=16)
+          for n in ("refused", "pretended", "oom")]
 INSIDE = plain("stress/api/heaps", "stress/api/reenter", "stress/api/subprocs", "memory/cgroup_test")
 PRELOADED = [preloaded(f"stress/{n}") for n in ("model", "moves", "odd_threads", "grow", "churn", "wander",
                                                "forks", "blowup")]
@@ -117,6 +119,7 @@ MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("
 REPORT = [by_script("report/situations", "report/check_report.py"),
           by_script("report/situations", "report/check_signal.py")]
 PROFILE = [*plain("profile/calls", "profile/callbacks"),
+           by_script("profile/pins", "profile/check_pins.py", builds=("release",)),
            by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
                      "{program}", preload=None)]
 CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
@@ -124,18 +127,22 @@ CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
 REACHED_BY = {
     "": CORE,
     "alloc/sample": [*CORE, *SAMPLED, *PROFILE],
+    "alloc/batch": [*CORE, *PROFILE],
     "alloc/guarded": [*CORE, *SAMPLED],
+    "alloc/harden": [*CORE, *SAMPLED, *PROFILE],
     "arena/purge": [*CORE, *MEMORY],
     "heap/fork": [*CORE, Test("api/fork_threads"), preloaded("stress/forks_inside")],
     "heap/trim": [*CORE, *MEMORY],
+    "page/pins": [*CORE, *PROFILE],
     "page/holes": [*CORE, *MEMORY],
     "service": [*UNIT, *API, *GUARDED, *MODEL, *DEBUG, *INSIDE, *REPORT, *PROFILE],
     "override": [*OVERRIDE, *PRELOADED],
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
-HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/scatter",
-            "page/freelist", "page/padding", "page/live", "page/ends")
+HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
+            "arena/plots", "arena/scatter", "heap/own_ranges", "page/blocks", "page/clear", "page/delay", "page/ends",
+            "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 
 
 # ---- mutants -----------------------------------------------------------------------------------
@@ -162,7 +169,7 @@ def changes_of(line):
     if found:
         yield "off by one", line[:found.start()] + line[found.end():]
     if re.fullmatch(r" +[\w>.*\[\]()-]+(\(.*\)| [+|&-]?= [^;]*|\+\+|--);", line) and "return" not in line:
-        yield "drop", re.match(" *", line)[0] + ";"
+        yield "drop", re.sub(r"^( *)(.*)$", r"\1;  // \2", line)
     for changed in exchanged(line):
         yield "exchange", changed
     for old, new in (("_acquire(", "_relaxed("), ("store_release(", "store_relaxed(")):
@@ -196,8 +203,8 @@ class Mutant:
 def mutants_of(file):
     for number, line in enumerate((ROOT / "src" / file).read_text().splitlines()):
         code = line.split("//")[0].rstrip()
-        # Assertions are tests themselves: a release has none of them.
-        if not line.startswith(" ") or re.match(r" *(static const|\{\"|\*|mx_(static_|build_)?(assert|check)|.*\bdefined\(|$)", code):
+        # Assertions are tests themselves: a release has none of them. Memory tools are told in other builds.
+        if not line.startswith(" ") or re.match(r" *(static const|\{\"|\*|mx_(static_|build_)?(assert|check)|mx_track_|.*\bdefined\(|$)", code):
             continue
         for kind, changed in changes_of(code):
             yield Mutant(file, number, kind, changed)
@@ -309,10 +316,31 @@ def plain_library(build, kind):
     return folder
 
 
+def compiled_with_change(source, flags):
+    output = source.with_suffix(".o")
+    if not compile_one(source, output, flags, source.parents[2] / "src"):
+        raise SystemExit(f"does not compile: {source}")
+    return output
+
+
+def copy_tests(header, target, sources):
+    """Tests that include this header, with the changed sources where they look for them."""
+    (target / "src").symlink_to(sources)
+    (target / "include").symlink_to(ROOT / "include")
+    found = [test for test in (ROOT / "test").glob("*/*.c") if f"/src/{header}" in test.read_text()]
+    beside = [file for test in found for file in test.parent.glob("*.h")]
+    for file in {*found, *beside, *(ROOT / "test").glob("*.h")}:
+        own = target / "test" / file.relative_to(ROOT / "test")
+        own.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, own)
+
+
 def program_of(test, build, folder):
     """The program, linked with the library of this folder."""
     flags = [*BUILDS[build], *test.flags]
-    own = [fresh_object(ROOT / "test" / s, build, test.flags) for s in test.sources()]
+    changed = folder / "test"  # that includes a changed header
+    own = [compiled_with_change(changed / s, flags) if (changed / s).exists() else
+           fresh_object(ROOT / "test" / s, build, test.flags) for s in test.sources()]
     if test.static:
         program = folder / test.name.replace("/", "-")
         if not run_quietly([*CC, "-rdynamic", "-o", program, *own, f"@{folder / 'inside'}", *LINKED]):
@@ -325,11 +353,11 @@ def program_of(test, build, folder):
 
 # ---- running -----------------------------------------------------------------------------------
 
-def limits(seconds):
+def limits(seconds, gigabytes):
     def set_them():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (6 << 30, 6 << 30))
+        resource.setrlimit(resource.RLIMIT_DATA, (gigabytes << 30, gigabytes << 30))
         os.setpgid(0, 0)
     return set_them
 
@@ -373,7 +401,7 @@ def run_test(test, build, folder, processor):
     if test.preload:
         environment["LD_PRELOAD"] = str(library)
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
-                             stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits(processor))
+                             stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits(processor, test.gigabytes))
     status, took = wait_for(child)
     try:
         os.killpg(child.pid, 9)  # what it left behind
@@ -405,9 +433,8 @@ def seconds_of(test, build):
     return TIMES[key]
 
 
-def builds_of(file, options):
-    own = ("secure", "debug") if file.startswith(HARDENED) else ("debug", "release")
-    return own[:1] if options.quick else own
+def builds_of(file):
+    return ("secure", "debug") if file.startswith(HARDENED) else ("debug", "release")
 
 
 def mutant_library(mutant, build, kind, folder):
@@ -423,7 +450,11 @@ def mutant_library(mutant, build, kind, folder):
         source, objects = changed, list(objects_of(build, kind, (mutant.file,)))
     if not compile_one(source, own, flags, sources):
         return None
-    return target if link_library([own], objects, target) else None
+    if not link_library([own], objects, target):
+        return None
+    if mutant.file.endswith(".h"):
+        copy_tests(mutant.file, target, sources)
+    return target
 
 
 KILLS = collections.defaultdict(collections.Counter)
@@ -449,7 +480,7 @@ def judge(mutant, options):
         lines = file.read_text().splitlines()
         lines[mutant.number] = mutant.changed
         file.write_text("\n".join(lines) + "\n")
-        for build in builds_of(mutant.file, options):
+        for build in builds_of(mutant.file):
             libraries = {}
             for test in tests_of(mutant.file, build, options):
                 took = seconds_of(test, build)
@@ -475,7 +506,7 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.state = digest(STAMP, (ROOT / "src" / file).read_text())
         tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
-        self.tests = digest(str(options.quick), options.tests or "", *(
+        self.tests = digest(str(builds_of(file)), str(options.quick), options.tests or "", *(
             (ROOT / "test" / s).read_text() for t in tests for s in t.sources()))
         known = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.found = known.get("found", {}) if known.get("state") == self.state else {}

@@ -98,7 +98,12 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   (void)install;
   return p != NULL && size > 0;
 }
+bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
+  return mx_os_protect(p, size, !read_only);
+}
+void mx_os_seal(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
+void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
 bool mx_os_overcommits(void) { return true; }

@@ -15,11 +15,14 @@ static void on_message(mx_level_t level, int code, const char* format, ...) {
 void world_start(size_t slices) {
   ex_thread_variable(&mx_tls_theap, sizeof(mx_tls_theap));
   ex_thread_variable(&mx_tls_last, sizeof(mx_tls_last));
+  ex_thread_variable(&mx_tls_has_ended, sizeof(mx_tls_has_ended));
   ex_quiet(&mx_process_counters, sizeof(mx_process_counters));
   ex_quiet(&mx_subproc_main.counters, sizeof(mx_counters_t));
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
   mx_hooks.message = on_message;
   ex_check(mx_heap_start());
+  // The chunk that threads cut their records from: the first theap needs none, and they cannot map it.
+  ex_check(mx_meta_alloc(MX_CACHE_LINE) != NULL);
   ex_check(slices <= WORLD_MEMORY / MX_SLICE_SIZE);
   mx_arena_config_t config = mx_arena_config(world_memory, slices * MX_SLICE_SIZE);
   config.is_committed = true;

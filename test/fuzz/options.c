@@ -14,11 +14,13 @@
 extern char** environ;
 
 static void begin_anew(const long* values) {
+  const bool outer = mx_settings_open();
   mx_store_relaxed(&is_read, 0);
   for (int i = 0; i < mx_opt_count; i++) {
     mx_store_relaxed(&origins[i], FROM_DEFAULT);
     mx_store_relaxed(&mx_option_values[i], values[i]);
   }
+  mx_settings_close(outer);
 }
 
 // What a value must be for an option of this kind, whatever the text.

@@ -34,7 +34,7 @@ static void check_far_table(uintptr_t p);
 #include "mem/pagemap.c"
 
 mx_facts_t mx_facts;
-mx_atomic(long) mx_option_values[mx_opt_count];
+mx_settings_t mx_settings;
 
 // The near table at its largest, and one far table.
 #define NEAR_AT ((uintptr_t)1 << (MX_64BIT ? 43 : 20))

@@ -150,7 +150,8 @@ def preprocess(prop, build, source):
     done = subprocess.run(
         [*compiler, "-E", f"-m{bits}", "-std=gnu11", "-ffreestanding", "-nostdinc", "-isystem", own,
          "-isystem", ROOT / "src/os/nolibc", "-I", source, "-I", HERE, "-I", ROOT / "include", "-include",
-         HERE / "prove.h", "-DMX_PROVE", "-D_LIBC_LIMITS_H_", *defines, prop.file],
+         HERE / "prove.h", "-DMX_PROVE", "-D__CPROVER__", "-D_LIBC_LIMITS_H_", *defines,
+         prop.file],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise Wrong(f"{prop.name} ({build}): {done.stderr[-2000:]}")

@@ -78,7 +78,7 @@ void prove_text_hexadecimal(void) { number(nondet_uint64(), 16); }
 
 // prove: the same
 // bound: decimal, numbers below 10,000
-// unwind: 26
+// unwind: 7
 // builds: release64 release32
 // long: yes
 // mutant: base/fmt.c: value % base => value % 9

@@ -122,6 +122,9 @@ static void* compile_all(void* arg) {
 
 int main(int argc, char** argv) {
   stress_args(argc, argv);
+  file_t f;
+  f.random = random_of(1);
+  for (uint32_t i = 0; i < KEPT; i++) keep_name(&f, i);
   user_run(compile_all, stress_threads < 16 ? stress_threads : 16, argc, argv);
   for (int i = 0; i < KEPT; i++) free(kept[i]);
   return 0;

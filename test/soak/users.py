@@ -5,14 +5,16 @@
   users.py PROGRAMS LIBRARY [--minutes N] [--interval SECONDS] [--only NAME] [--threads N] [--out FOLDER]
 
 PROGRAMS is the folder of mimalloc-soak-cache, -web and -compiler, which behave as a database's cache, a web
-server with a thread for each request, and a compiler that stays. LIBRARY is preloaded; "" for the
-system's malloc. Each runs for its share of the minutes. Of the rows that it prints, the first fifth
-counts as its start; of the rest, the slopes of resident memory and of the median time of an operation
-are told in percent an hour, by the medians of the first and the last third.
+server with a thread for each request, and a compiler that stays. What they keep they make first. LIBRARY
+is preloaded; "" for the system's malloc. Each runs for its share of the minutes. Of the rows that it
+prints, the first fifth counts as its start, and more of them until so many operations are done that blocks
+lie as they do for good (WARM); of the rest, the slopes of resident memory and of the median time of an
+operation are told in percent an hour, by the medians of the first and the last third. Where a busy
+machine left too little of the rest, nothing is said of that program.
 
 Memory may grow by 1 % an hour, and by 5 % for what the load itself sways; times are told only, as they
 depend on what else the machine does. Rows are kept and plotted: OUT/NAME.txt and OUT/NAME.svg.
-Exit status 1 when memory grew, or a program failed.
+Exit status 0: all are flat; 1: memory grew, or a program failed; 77: one had too few operations to judge.
 """
 
 import argparse
@@ -23,6 +25,8 @@ import subprocess
 import sys
 
 NAMES = ("cache", "web", "compiler")
+WARM = {"cache": 200000, "web": 150000, "compiler": 2000}
+LEAST_ROWS = 10
 PERCENT_AN_HOUR = 1
 SWAY_PERCENT = 5
 WIDTH, HEIGHT, LEFT = 760, 200, 70
@@ -39,9 +43,17 @@ def run(program, library, seconds, options):
     return [tuple(float(word) for word in line.split()) for line in done.stdout.splitlines()]
 
 
-def growth(rows, column):
-    """Percent from the first third to the last of what follows the start, and the hours between."""
-    steady = rows[len(rows) // 5:]
+def after_start(rows, warm):
+    done = 0
+    for i, row in enumerate(rows):
+        if done >= warm and i >= len(rows) // 5:
+            return rows[i:]
+        done += row[2]
+    return []
+
+
+def growth(steady, column):
+    """Percent from the first third to the last, and the hours between."""
     third = max(len(steady) // 3, 1)
     first = statistics.median(row[column] for row in steady[:third])
     last = statistics.median(row[column] for row in steady[-third:])
@@ -77,12 +89,17 @@ def plot(name, rows, path):
 
 
 def judge(name, rows):
-    """A row of the table, and whether memory stayed."""
-    grown, hours = growth(rows, 1)
-    slower, _ = growth(rows, 3)
+    """A row of the table; whether memory stayed, or None where nobody can say."""
+    steady = after_start(rows, WARM[name])
+    if len(steady) < LEAST_ROWS:
+        print(f"| {name} | {rows[-1][0] / 60:.1f} | {int(sum(row[2] for row in rows))} | | | | | "
+              "too few operations |", flush=True)
+        return None
+    grown, hours = growth(steady, 1)
+    slower, _ = growth(steady, 3)
     allowed = PERCENT_AN_HOUR * hours + SWAY_PERCENT
     is_flat = grown <= allowed
-    memory = statistics.median(row[1] for row in rows[len(rows) // 5:]) / 1e6
+    memory = statistics.median(row[1] for row in steady) / 1e6
     print(f"| {name} | {rows[-1][0] / 60:.1f} | {int(sum(row[2] for row in rows))} | {memory:.1f} | "
           f"{max(row[1] for row in rows) / 1e6:.1f} | {grown:+.1f} % | {slower:+.1f} % | "
           f"{'yes' if is_flat else 'NO'} |", flush=True)
@@ -104,19 +121,19 @@ def main():
     seconds = 60 * options.minutes / len(names)
     options.interval = options.interval or max(seconds / 200, 1)
     options.out.mkdir(parents=True, exist_ok=True)
-    good = True
+    verdicts = []
     print("| program | minutes | operations | MB | most MB | memory grew | times grew | flat |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for name in names:
         rows = run(options.programs / f"mimalloc-soak-{name}", options.library, seconds, options)
-        if not rows or len(rows) < 10:
-            good = False
+        if not rows:
+            verdicts.append(False)
             continue
         (options.out / f"{name}.txt").write_text(
             "\n".join(" ".join(f"{value:.10g}" for value in row) for row in rows) + "\n")
         plot(name, rows, options.out / f"{name}.svg")
-        good = judge(name, rows) and good
-    return 0 if good else 1
+        verdicts.append(judge(name, rows))
+    return 1 if False in verdicts else 77 if None in verdicts else 0
 
 
 if __name__ == "__main__":

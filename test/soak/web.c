@@ -5,6 +5,8 @@
 #include "user.h"
 
 #define SESSIONS 3000
+// How often a session is used before rows are printed: enough for as many of them to end as to begin.
+#define USES 24
 
 typedef struct session_s {
   size_t size;
@@ -115,6 +117,21 @@ static void* answer_request(void* arg) {
   return NULL;
 }
 
+// What the sessions hold when the server has run for long, from threads that have ended.
+static void* use_sessions(void* arg) {
+  random_t r = random_of((uint64_t)(uintptr_t)arg);
+  for (int i = 0; i < SESSIONS; i++) use_session(&r);
+  return NULL;
+}
+
+static size_t sessions_count(void) {
+  size_t count = 0;
+  for (int i = 0; i < SESSIONS; i++) {
+    for (const session_t* s = sessions[i]; s != NULL; s = s->more) count++;
+  }
+  return count;
+}
+
 // One that accepts: a thread for each request, and the next when it is answered.
 static void* serve(void* arg) {
   (void)arg;
@@ -130,7 +147,12 @@ static void* serve(void* arg) {
 
 int main(int argc, char** argv) {
   stress_args(argc, argv);
+  for (uintptr_t n = 0; n < USES; n++) pthread_join(start(use_sessions, (void*)n), NULL);
+  const size_t count = sessions_count();
   user_run(serve, stress_threads < 16 ? stress_threads : 16, argc, argv);
+  // Else what grew may have been the load, however few requests there were time for.
+  const size_t end = sessions_count();
+  check(10 * end < 11 * count && 10 * count < 11 * end);
   for (int i = 0; i < SESSIONS; i++) session_free(sessions[i]);
   return 0;
 }

@@ -68,6 +68,24 @@ class Image:
             self.program(one)
         return program, paths
 
+    def with_programs(self, tree, names, path):
+        """Another image, which has programs of an unpacked system and all of its libraries at a path."""
+        other = Image(self.compiler, self.build)
+        other.entries.update(self.entries)
+        for source in sorted(tree.rglob("*")):
+            inside = source.relative_to(tree)
+            if not (".so" in source.name or source.is_symlink() or str(inside) in names):
+                continue
+            if source.is_symlink():
+                target = f"{path}/{inside}"
+                other.folder(os.path.dirname(target))
+                link = os.readlink(source)
+                link = f"/{path}{link}" if link.startswith("/") else link
+                other.entries[target] = (stat.S_IFLNK | 0o777, link.encode())
+            elif source.is_file():
+                other.file(source, f"{path}/{inside}")
+        return other
+
     def modules(self, folder, names):
         """Modules of a kernel and those that they depend on; their paths in the order of loading."""
         paths = []

@@ -111,15 +111,29 @@ class Suite:
             subprocess.run(["dpkg-deb", "-x", deb, destination], check=True)
             deb.unlink()
 
-    def kernel(self, meta, update=False):
-        """The newest kernel that a package stands for: release, image, folder of its modules."""
-        tree = self.folder / meta
+    def unpacked(self, name, packages_of, update):
+        """A folder with a package and what packages_of finds that it needs, made once."""
+        tree = self.folder / name
         if update or not (tree / "complete").exists():
             shutil.rmtree(tree, ignore_errors=True)
             tree.mkdir(parents=True)
             self.prepare()
-            self.fetch(self.parts(meta), tree)
+            self.fetch(packages_of(name), tree)
             (tree / "complete").touch()
+        return tree
+
+    def installed_with(self, package):
+        """The packages that are installed when the given one is, with it."""
+        plan = self.apt("apt-get", "install", "-s", "-q", "--no-install-recommends", package)
+        return re.findall(r"^Inst (\S+)", plan, re.M)
+
+    def programs(self, name, update=False):
+        """A folder with the programs of a package and all libraries that they need."""
+        return self.unpacked(name, self.installed_with, update)
+
+    def kernel(self, meta, update=False):
+        """The newest kernel that a package stands for: release, image, folder of its modules."""
+        tree = self.unpacked(meta, self.parts, update)
         images = [*tree.glob("boot/vmlinu?-*"), *tree.glob("usr/lib/modules/*/vmlinuz")]
         modules = [*tree.glob("usr/lib/modules/*"), *tree.glob("lib/modules/*")]
         if not images or not modules:

@@ -10,6 +10,8 @@ A row may have these entries beside `suite`, `package` and `architecture`:
   tests         the tests that are run, all by default: a regular expression
   environment   what these get
   guest         tests of test/kernels that want this machine: their environment and arguments
+  packages      packages of the suite, and the programs of each that the guest has, with all
+                libraries, in a folder of the package's name
 """
 
 # What shows in two minutes whether a kernel does something that others do not: the first ones are
@@ -77,6 +79,9 @@ MACHINES = {
     "trixie-thp-never": {
         "on": "trixie", "parameters": ["transparent_hugepage=never"], "tests": SYSTEM,
         "guest": {"kernels-thp": ([], ["never"])}},
+    "bookworm-bpftrace": {
+        "on": "bookworm", "tests": "(?!)", "packages": {"bpftrace": ["usr/bin/bpftrace"]},
+        "guest": {"kernels-bpftrace": ([], ["/bpftrace"])}},
 }
 
 ROWS = {name: {"architecture": "amd64", **kernel} for name, kernel in KERNELS.items()}
