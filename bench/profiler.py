@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """What the heap profiler costs while it is on: `python3 bench/profiler.py`.
 
-Every program of the suite runs with the profiler off and at each of several rates. They take turns,
-each round starting with another one; of the rounds the least processor time and the median of the
-peak memory count. Prints a Markdown table: geometric means and the worst program relative to off.
+Every program of the suite runs with the profiler off, off once more, which shows what is chance, and at
+each of several rates. They take turns, each round starting with another one; of the rounds the least
+processor time and the median of the peak memory count. Prints Markdown tables: geometric means and
+the worst programs relative to off, and each program.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import build
 import price
 import suite
 
-OFF = "off"
+OFF, CONTROL = "off", "off, again"
 RATES = ("64KiB", "512KiB", "2MiB")
 
 
@@ -95,7 +96,7 @@ def main():
     build.programs(options.build)
     library = allocators.existing(options.ours)
     rates = options.rates.split(",")
-    variants = {OFF: price.Library(library, {})}
+    variants = {OFF: price.Library(library, {}), CONTROL: price.Library(library, {})}
     for rate in rates:
         variants[rate] = price.Library(library, {"MIMALLOC_PROF": "1", "MIMALLOC_PROF_RATE": rate})
     options.scale, scale = 1.0, options.scale
@@ -108,7 +109,8 @@ def main():
             options.results.write_text(json.dumps(runs), encoding="utf-8")
     known = {p.name: p.group for p in suite.PROGRAMS}
     table = price.summarise({p: runs[p] for p in known if p in runs})
-    print(summary(table, rates, known), by_program(table, rates), sep="\n\n")
+    names = [CONTROL, *rates]
+    print(summary(table, names, known), by_program(table, names), sep="\n\n")
     return 0
 
 

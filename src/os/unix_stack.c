@@ -29,11 +29,15 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #if defined(__GLIBC__) || defined(__APPLE__)
 #include <execinfo.h>
 #endif
 
 #include "../base/atomic.h"
+#if defined(__linux__)
+#include "linux_syscall.h"
+#endif
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define WALK_FRAME_POINTERS 1
@@ -132,6 +136,9 @@ typedef struct tail_s {
 
 mx_used static mx_thread_local tail_t thread_tail;
 
+#define MAPPED_PAGES 61
+static mx_atomic(uintptr_t) mapped_pages[MAPPED_PAGES];
+
 typedef struct walk_s {
   void** frames;
   int most, count;
@@ -174,9 +181,43 @@ static void learn_step(walk_t* w, uintptr_t ip, uintptr_t sp) {
   w->tail_record = w->fp;
 }
 
+// Whether there is memory at an address. OS pages that were there are not asked for again.
+static bool is_mapped(uintptr_t at) {
+  const uintptr_t page = at / mx_facts.os_page;
+  mx_atomic(uintptr_t)* const seen = &mapped_pages[page % MAPPED_PAGES];
+  if (page == 0 || mx_load_relaxed(seen) == page) return page != 0;
+  // It does nothing but look whether the page is mapped.
+#if defined(__linux__)
+  if (mx_syscall3(SYS_msync, page * mx_facts.os_page, 1, MS_ASYNC) == -ENOMEM) return false;
+#else
+  if (msync((void*)(page * mx_facts.os_page), 1, MS_ASYNC) != 0 && errno == ENOMEM) return false;
+#endif
+  mx_store_relaxed(seen, page);
+  return true;
+}
+
 // Whether a frame's pointer may be one.
 static bool is_plausible(const walk_t* w) {
   return w->fp % sizeof(void*) == 0 && w->fp >= w->sp && w->fp - w->sp < FRAME_SIZE_MAX;
+}
+
+// Whether the latest frame leads to another one, as far as that is known. The unwinder would read
+// where a frame pointer leads, and code at the return address, if it does not know it: a program
+// that wrote over its stack shall survive that.
+static bool leads_on(const walk_t* w) {
+  const uintptr_t known = find_code(w->ip);
+  uintptr_t place = w->fp + sizeof(void*);
+  if ((known & CODE_KEEPS) == 0) {
+#if WALK_SIZES
+    if ((known & CODE_SURE) == 0) return true;
+    place = w->sp + ((known >> CODE_SIZE_SHIFT) - 1) * sizeof(void*);
+#else
+    return true;
+#endif
+  } else if (!is_plausible(w)) {
+    return false;
+  }
+  return is_mapped(place) && is_mapped(*(const uintptr_t*)place);
 }
 
 static int take_frame(struct _Unwind_Context* context, void* arg) {
@@ -199,8 +240,7 @@ static int take_frame(struct _Unwind_Context* context, void* arg) {
   w->ip = ip;
   w->sp = sp;
   w->fp = unwind_register(context, FRAME_REGISTER);
-  // The unwinder would read there, which a program that wrote over its stack shall survive.
-  if (keeps_pointer(ip) && !is_plausible(w)) {
+  if (!leads_on(w)) {
     w->is_cut = true;
     return UNWIND_STOP;
   }
@@ -223,7 +263,8 @@ static void learn_end(const walk_t* w) {
 #if WALK_SIZES
   tail_t* const tail = &mx_tls(thread_tail);
   if (w->sp > tail->top) tail->top = w->sp;
-  if (!w->is_cut && w->count > 0) learn_code(w->ip, CODE_SIZE_END << CODE_SIZE_SHIFT);
+  if (w->is_cut || w->count == 0 || find_code(w->ip) != 0) return;
+  learn_code(w->ip, CODE_SIZE_END << CODE_SIZE_SHIFT);
 #else
   (void)w;
 #endif
@@ -315,6 +356,7 @@ mx_noinline int mx_os_walk_stack(void** frames, int most, const void* frame) {
     if (frame != NULL && walk_known(&w, frame)) return w.count;
     if (walk_known(&w, __builtin_frame_address(0))) return w.count;
     w.count = 0;
+    w.ip = 0;  // where that stopped is no callee of what follows
   }
 #endif
   if (WALK_FRAME_POINTERS && mx_tls(thread_tail).count > 0) {
@@ -324,6 +366,7 @@ mx_noinline int mx_os_walk_stack(void** frames, int most, const void* frame) {
       return w.count;
     }
     w.count = 0;
+    w.ip = 0;
   }
   w.learns = true;
   w.tail_from = -1;

@@ -19,8 +19,8 @@ enum { HELD, HANDING_OVER, HANDED_OVER };
 
 bool mx_prof_is_handed_over(void) { return mx_load_acquire(&hand_over_state) == HANDED_OVER; }
 
-static void* tell_sample(void* block, size_t size, size_t usable, size_t threshold, size_t since,
-                         uint8_t tag, size_t* next) {
+void* mx_prof_tell_sample(void* block, size_t size, size_t usable, size_t threshold, size_t since,
+                          uint8_t tag, size_t* next) {
   mx_note_t* const note = mx_prof_note(NULL, -1, block, size, 1);
   if (note == NULL || !mx_prof_note_extend(note, extra_size)) return NULL;
   *next = told_alloc(note->extra, block, size, usable, threshold, since, tag);
@@ -45,7 +45,6 @@ bool mx_prof_hand_over(size_t extra, mx_prof_alloc_fn* on_alloc, mx_prof_free_fn
   told_alloc = on_alloc;
   told_free = on_free;
   extra_size = extra;
-  mx_hooks.tell_note = &tell_sample;
   mx_store_release(&hand_over_state, HANDED_OVER);
   mx_sample_set_told();
   return true;

@@ -97,6 +97,7 @@ void mx_prof_apply(void) {
 
 void mx_prof_init(void) {
   mx_hooks.begin_note = &take_sample;
+  mx_hooks.tell_note = &mx_prof_tell_sample;
   mx_hooks.resize_note = &resize_sample;
   mx_hooks.end_note = &end_sample;
   mx_hooks.memory_ran_out = &mx_prof_no_memory;

@@ -86,6 +86,8 @@ MX_BEGIN_DECLS
 // ---- records.c ---------------------------------------------------------------------------------
 // Prepares memory for the records; false when there is none.
 bool mx_prof_prepare(void);
+// Whether anybody asked for that: else the profiler has nothing that a fork's child must set right.
+extern mx_hidden bool mx_prof_is_prepared;
 // Where its records lie: how many bytes from *start on; 0: nowhere.
 size_t mx_prof_memory(const void** start);
 // One of a stack that was taken (depth -1: without one, which is in no profile); the block's note,
@@ -162,6 +164,9 @@ mx_prof_format_t mx_prof_format_of(const char* path);
 typedef size_t mx_prof_alloc_fn(void* extra, void* block, size_t size, size_t usable,
                                 size_t threshold, size_t since, uint8_t tag);
 typedef void mx_prof_free_fn(void* extra, void* block);
+// The hook for samples that were handed over.
+void* mx_prof_tell_sample(void* block, size_t size, size_t usable, size_t threshold, size_t since,
+                          uint8_t tag, size_t* next);
 // Hands samples to a profiler of the program's own, for good. False: there is one, or ours is on.
 bool mx_prof_hand_over(size_t extra, mx_prof_alloc_fn* on_alloc, mx_prof_free_fn* on_free);
 bool mx_prof_is_handed_over(void);

@@ -53,8 +53,11 @@ size_t mx_prof_memory(const void** start) {
   return size;
 }
 
+mx_at_start bool mx_prof_is_prepared;
+
 bool mx_prof_prepare(void) {
   mx_lock_acquire(&prof_lock);
+  mx_prof_is_prepared = true;
   if (region == NULL) {
     const size_t limit = mx_max((size_t)mx_option(prof_memory) * MX_KIB, REGION_MIN);
     region_size = mx_align_up(limit, mx_facts.os_page);

@@ -14,8 +14,9 @@
 #define LIMIT_PAUSE 10000000000u  // ns between two profiles of memory that ran out
 
 static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
+static mx_at_start bool has_name;
 static bool is_dumped;                   // at the end, once
-static mx_atomic(bool) is_limit_passed, has_finished;
+static mx_at_start mx_atomic(bool) is_limit_passed, has_finished;
 static mx_atomic(uint64_t) allocated_then, peak_then, limit_then;  // at the last profile
 
 static char lower(char c) { return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c; }
@@ -31,7 +32,7 @@ void mx_prof_read_file_name(void) {
     if (name[n] != 0) continue;
     const size_t length = strlen(entry + n);
     if (length >= sizeof(file_name)) mx_warning("the name of prof_file is too long\n");
-    else memcpy(file_name, entry + n, length + 1);
+    else memcpy(file_name, entry + n, length + 1), has_name = (length > 0);
     return;
   }
 }
@@ -40,7 +41,7 @@ bool mx_prof_has_finished(void) { return mx_load_relaxed(&has_finished); }
 
 void mx_prof_finish(void) {
   mx_store_relaxed(&has_finished, true);
-  if (file_name[0] == 0 || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
+  if (!has_name || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
   if (is_dumped) return;
   is_dumped = true;
   mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);

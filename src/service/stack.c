@@ -13,10 +13,11 @@
 #define OWN_MAX 8  // frames of the library that are left out
 
 mx_used static mx_thread_local bool inside;
+static bool is_stopped;
 
 // Fills `stack` with return addresses, the caller's first; the rest stays as it was.
 static void capture(void** stack, int most) {
-  if (mx_tls(inside)) return;
+  if (mx_tls(inside) || is_stopped) return;
   mx_tls(inside) = true;
   void* frames[DEPTH_MAX];
   const int wanted = (most < DEPTH_MAX - OWN_MAX ? most + OWN_MAX : DEPTH_MAX);
@@ -36,7 +37,7 @@ static void print_frame(int number, void* address) {
   mx_os_write_stderr(line, length);
 }
 
-void mx_stack_stop(void) { mx_hooks.capture_stack = NULL; }
+void mx_stack_stop(void) { is_stopped = true; }
 
 void mx_stack_init(void) {
   mx_hooks.capture_stack = capture;

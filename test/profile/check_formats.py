@@ -160,6 +160,25 @@ def check_folded(options, program):
     expect(abs(total - truth) < 0.05 * truth, f"folded: {total} of {truth}")
 
 
+def check_full_disk(options, program):
+    """A file system of 8 KiB, where this user may mount one."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = (f"mount -t tmpfs -o size=8k none {folder} || exit 99; cd {folder}; head -c 6000 /dev/zero "
+                  f'>there; LD_PRELOAD={options.library} "$0" 4; echo "ends with $?"; ls')
+        environment = dict(os.environ, MIMALLOC_PROF="1", MIMALLOC_PROF_RATE="4KiB",
+                           MIMALLOC_PROF_FILE=f"{folder}/full.heap", MIMALLOC_SHOW_ERRORS="1")
+        try:
+            done = subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", script,
+                                   os.path.abspath(program)], env=environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except FileNotFoundError:
+            return print("no unshare: no file system that is full")
+    if "ends with" not in done.stdout:
+        return print(f"no file system that is full: {done.stdout}")
+    expect("unable to write" in done.stdout and "error 28" in done.stdout and
+           done.stdout.endswith("ends with 0\nthere\n"), f"a full disk: {done.stdout}")
+
+
 def check_bad_input(options, program):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -205,6 +224,7 @@ def main():
         check_heap_v2(options, program, "a.gperf", pprof.read_gperf)
         check_folded(options, program)
     check_bad_input(options, options.without)
+    check_full_disk(options, options.without)
     print(f"{failures} failures")
     return 1 if failures else 0
 

@@ -98,7 +98,7 @@ def main():
     options = parser.parse_args()
     options.work = options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
-    tools = [t for t in (find_pprof(), shutil.which("google-pprof")) if t]
+    tools = [t for t in (find_pprof(options.work), shutil.which("google-pprof")) if t]
     if not tools:
         print("neither pprof nor google-pprof is installed")
         return 77
@@ -107,13 +107,13 @@ def main():
         source = next(HERE.glob(f"{name}.*"))
         line = next(i + 1 for i, text in enumerate(source.read_text().splitlines())
                     if text.endswith("// leak"))
-        # The text that both read.
-        file = options.work / f"{name}.gperf"
-        program = run(options, file)
-        if program is None:
-            print(f"{name}: redis is not installed")
-            continue
         for tool in tools:
+            # As the guide says, and the text that google-pprof reads.
+            file = options.work / (name + (".pb.gz" if os.path.basename(tool) == "pprof" else ".gperf"))
+            program = run(options, file)
+            if program is None:
+                print(f"{name}: redis is not installed")
+                break
             row = first_row(tool, program, file)
             good = f"{source.name}:{line}" in row
             failures += not good

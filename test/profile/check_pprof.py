@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""pprof and google-pprof read our files and name the lines of C, C++, Rust and Zig programs.
+"""pprof, google-pprof and jeprof read our files and name the lines of C, C++, Rust and Zig programs.
 
   check_pprof.py --library LIBRARY --work FOLDER [--build FOLDER]
 
 pprof is looked for in PATH, $GOBIN and below $GOPATH or ~/go, as `go install
-github.com/google/pprof@latest` leaves it; google-pprof is of Debian's google-perftools. zig may be in the build's
-folder, where its own tests have it. What is not there is left out and named; 77 if neither of the two is there.
+github.com/google/pprof@latest` leaves it; where there is only go, that is done here, into the folder
+above. google-pprof is of Debian's google-perftools, jeprof of its libjemalloc-dev. zig may be in the
+build's folder, where its own tests have it. What is not there is left out and named; 77 if none of the
+three is there.
 """
 
 import argparse
@@ -29,10 +31,18 @@ def expect(holds, what):
         print(f"FAIL: {what}", flush=True)
 
 
-def find_pprof():
+def find_pprof(work):
+    own = work.parent / "pprof"
     places = [os.environ.get("GOBIN", ""), os.environ.get("GOPATH", "") + "/bin",
-              os.path.expanduser("~/go/bin")]
-    return shutil.which("pprof") or shutil.which("pprof", path=os.pathsep.join(places))
+              os.path.expanduser("~/go/bin"), str(own)]
+    found = shutil.which("pprof") or shutil.which("pprof", path=os.pathsep.join(places))
+    if found or not shutil.which("go"):
+        return found
+    done = subprocess.run(["go", "install", "github.com/google/pprof@latest"], cwd=work, text=True,
+                          env={**os.environ, "GOBIN": str(own)}, stderr=subprocess.PIPE, timeout=900)
+    if done.returncode != 0:
+        print(f"pprof cannot be built here: {done.stderr[-500:]}")
+    return shutil.which("pprof", path=str(own))
 
 
 def output(*command, **options):
@@ -88,7 +98,7 @@ def check_language(language, options, work, tools):
     program = build(language, work, options)
     if program is None:
         return f"{language}: no compiler"
-    pprof, perl = tools
+    pprof, perl, jeprof = tools
     if pprof:
         for ending in (".pb.gz", ".pb", ".gperf"):
             path = profile(options, program, work, ending)
@@ -101,9 +111,10 @@ def check_language(language, options, work, tools):
         if shutil.which("dot"):
             text = output(pprof, "-svg", "-lines", "-output", work / "a.svg", program, path)
             expect("</svg>" in (work / "a.svg").read_text(), "pprof -svg")
-    if perl:
-        path = profile(options, program, work, ".gperf")
-        check_lines(output(perl, "--text", "--lines", "--cum", program, path), language, "google-pprof")
+    for tool, ending in ((perl, ".gperf"), (jeprof, ".heap")):
+        if tool:
+            path = profile(options, program, work, ending)
+            check_lines(output(tool, "--text", "--lines", "--cum", program, path), language, tool)
     return language
 
 
@@ -115,13 +126,14 @@ def main():
     options = parser.parse_args()
     options.work = options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
-    tools = find_pprof(), shutil.which("google-pprof")
+    tools = find_pprof(options.work), shutil.which("google-pprof"), shutil.which("jeprof")
     if not any(tools):
-        print("neither pprof nor google-pprof is installed")
+        print("neither pprof nor google-pprof nor jeprof is installed")
         return 77
     done = [check_language(language, options, options.work, tools)
             for language in ("c", "cpp", "rs", "zig")]
-    print(f"{tools[0] or 'no pprof'}, {tools[1] or 'no google-pprof'}: {', '.join(done)}; "
+    named = [tool or f"no {name}" for tool, name in zip(tools, ("pprof", "google-pprof", "jeprof"))]
+    print(f"{', '.join(named)}: {', '.join(done)}; "
           f"{failures} failures")
     return 1 if failures else 0
 

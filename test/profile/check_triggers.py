@@ -160,10 +160,9 @@ def check_limit(options):
         with Scene(options, "grow", prof_at_limit=1, memory_limit="32MiB",
                    memory_limit_hard=hard) as scene:
             scene.wait()
-            sizes = scene.check_files(1, 1, f"the limit is reached, hard {hard}")
-            # It may be reached at the begin of the second round, while the first one's blocks
-            # wait to be purged.
-            expect(sizes and sizes[0] > 1 << 20, f"what was live at the limit: {sizes}")
+            # It may be reached at the begin of the second round, while the first one's blocks wait to be
+            # purged; then there is no more than what is kept, 16 blocks, of which some are sampled.
+            scene.check_files(1, 1, f"the limit is reached, hard {hard}")
 
 
 def main():
