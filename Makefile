@@ -16,6 +16,8 @@ BENCH_ARGS ?=
 FRESH ?=
 # Options and compilers for tools/compilers.py.
 COMPILERS ?=
+# How long `make fuzz-afl` searches, its targets together.
+MINUTES ?= 5
 # `make test REAL=no` leaves out the tests with real programs, and their installation.
 REAL ?= yes
 # What `make run` runs: the C compiler compiles the library that serves it.
@@ -31,11 +33,12 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
   import=ensurepip:python3-venv import=elftools:python3-pyelftools valgrind:valgrind \
   /usr/include/valgrind/memcheck.h:valgrind \
   /usr/lib/debug/.build-id:libc6-dbg musl-gcc:musl-tools google-pprof:google-perftools \
+  jeprof:libjemalloc-dev dot:graphviz \
   run=cbmc.sh:cbmc run=clang.sh:clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick baseline prove coverage platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick baseline prove coverage fuzz-afl platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -52,6 +55,7 @@ help:
 	@echo "make prove        proves properties of the source by bounded model checking (an hour), and"
 	@echo "                  judges the protocols between threads by herd7"
 	@echo "make coverage     which branches the tests take, as pages: out/coverage/pages/index.html"
+	@echo "make fuzz-afl     searches with AFL++ for what the fuzz targets do not hold: MINUTES=5 in all"
 	@echo "make bench        the benchmark suite against other allocators"
 	@echo "make bench-traces replays recordings of programs with all of these allocators"
 	@echo "make bench-quick  the same in a few minutes"
@@ -150,6 +154,10 @@ prove:
 coverage:
 	@cmake/need.sh "Counting branches" $(BUILD_NEEDS) ninja:ninja-build gcov:gcc $(PYTHON):python3
 	$(PYTHON) tools/coverage.py --jobs $(JOBS) --table docs/testing.md
+
+fuzz-afl:
+	@cmake/need.sh "Searching with AFL++" afl-clang-fast:afl++ $(PYTHON):python3
+	$(PYTHON) test/fuzz/afl.py --minutes $(MINUTES)
 
 platforms:
 	@cmake/need.sh "Building for other platforms" $(BUILD_NEEDS) $(PYTHON):python3

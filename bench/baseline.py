@@ -11,7 +11,8 @@ counted
   rmws          atomic read-modify-writes, by the counted library (bench/counted)
   calls         system calls of the process, by strace
   faults        page faults of the process
-  peak          peak resident memory of the process, KiB
+  peak          peak resident memory of the process without pages of files, KiB: how many of
+                those are mapped along depends on what the system has of them in its cache
 
 A figure that differs from the baseline's by more than 1 % and by more than SLACK fails, also where
 it is less: run with --write and commit what it wrote along with the change. Figures depend on
@@ -119,13 +120,15 @@ def count_calls(command, folder):
 
 
 def count_pages(options, command, folder):
-    """Page faults and peak memory, as the kernel told the parent that the program had."""
+    """Page faults as the kernel told the parent, peak memory as it told the program."""
     run([options.programs / "launch", "result", str(TIMEOUT), f"{CLOCK} {LIBRARY}", *command],
-        folder, environment())
+        folder, environment(COUNT_STATUS="./status"))
     figures = json.loads((Path(folder) / "result").read_text())
     if figures["exit"] != 0:
         raise RuntimeError(f"{command[0]}: exit {figures['exit']}")
-    return figures["minor_faults"] + figures["major_faults"], figures["rss_kib"]
+    peak, files = (int(re.search(rf"^{name}:\s*(\d+) kB$", (Path(folder) / "status").read_text(),
+                                 re.MULTILINE)[1]) for name in ("VmHWM", "RssFile"))
+    return figures["minor_faults"] + figures["major_faults"], peak - files
 
 
 def middle(values):

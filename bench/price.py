@@ -166,7 +166,7 @@ def format_builds(table, chosen):
 
 
 def format_programs(table, chosen):
-    shown = [v.name for v in chosen if not v.base and v.name != RELEASE]
+    shown = [v.name for v in chosen if v.base in ("", "library") and v.name != RELEASE]
     lines = ["| program | release, s | MiB | " + " | ".join(f"{n}, time | memory" for n in shown) + " |",
              "| --- | ---: | ---: |" + " ---: | ---: |" * len(shown)]
     for program, row in table.items():

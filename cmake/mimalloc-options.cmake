@@ -252,6 +252,7 @@ else()
     # dlclose leaves it where it is: its blocks may be anybody's, and what a copy has reserved, and
     # given to threads that still run, would be lost with each.
     list(APPEND mi_ldflags -Wl,--gc-sections -Wl,-z,nodelete)
+    set(mi_stays_loaded MI_STAYS_LOADED)
   endif()
 endif()
 

@@ -47,6 +47,18 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
   endforeach()
 endif()
 
+# One mapping for code, constants and tables: each further one, and the OS pages on its borders, costs
+# every start of a program. Secure builds do not make constants executable for that.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT MI_SECURE)
+  include(CheckCSourceCompiles)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,noseparate-code)
+  check_c_source_compiles("int main(void) { return 0; }" MI_HAVE_NOSEPARATE_CODE)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+  if(MI_HAVE_NOSEPARATE_CODE)
+    list(APPEND mi_ldflags -Wl,-z,noseparate-code)
+  endif()
+endif()
+
 # Known only by running a program that needs its relocations: older loaders ignore the packed ones.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT CMAKE_CROSSCOMPILING AND NOT mi_sanitize)
   include(CheckCSourceRuns)

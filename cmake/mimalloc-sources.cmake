@@ -28,6 +28,7 @@ set(mi_source_names
   mem/numa.c
   mem/pagemap.c
   mem/random.c
+  mem/settings.c
   mem/vmem.c
   arena/arena.c
   arena/free_runs.c

@@ -38,6 +38,7 @@
 #include "mem/bitmap.c"
 #include "mem/numa.c"
 #include "mem/pagemap.c"
+#include "mem/settings.c"
 #include "mem/random.c"
 #include "mem/vmem.c"
 

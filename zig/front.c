@@ -161,6 +161,6 @@ void mx_zig_collect(bool force) {
 // Behind the start of the library, which sets the hook to its own needs.
 __attribute__((constructor(102))) static void look_after_threads(void) {
   mx_robust_setup(&mx_thread_died);
-  mx_hooks.slow_visit = &mx_nolibc_visit;
+  mx_store_relaxed(&mx_visits.slow_visit, &mx_nolibc_visit);
 }
 #endif

@@ -92,8 +92,13 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
     return;
   }
   if (MX_HARDEN) {
-    if (mx_harden_is_larger(page)) mx_free_larger(p, page);
-    else if (mx_unlikely(!mx_harden_put(page, p, false))) mx_free_with_care(p);
+    if (mx_harden_is_larger(page)) {
+      mx_free_larger(p, page);
+      return;
+    }
+    const mx_put_t put = mx_harden_put(page, p, false);
+    if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
+    else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_with_care(p);
     return;
   }
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);

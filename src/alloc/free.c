@@ -39,7 +39,9 @@ static void free_local(mx_page_t* page, void* p) {
 }
 
 mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
-  if (mx_unlikely(!mx_harden_put(page, p, true))) mx_free_with_care(p);
+  const mx_put_t put = mx_harden_put(page, p, true);
+  if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
+  else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_with_care(p);
 }
 
 mx_noinline void mx_free_with_care(void* p) {
@@ -54,6 +56,10 @@ mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
   mx_call_enter();
   if (mx_remote_push(page, block)) mx_page_claimed_by_free(page);
   mx_call_leave();
+}
+
+static void push_remote(mx_page_t* page, void* block) {
+  if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
 }
 
 // What is neither NULL nor a block of another thread's page, or may not be.
@@ -85,11 +91,19 @@ mx_noinline void mx_free_slow(void* p) {
   }
   const bool may =
       (!MX_HARDEN || mx_harden_put_remote(page, block) || mx_harden_free_remote(page, block));
-  if (!may) return;
-  if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
+  if (may) push_remote(page, block);
+}
+
+// Whether a canary in front of p would say that a block begins there.
+static bool has_canaries(const mx_page_t* page) {
+  return MX_HARDEN && page->bin != 0 && !mx_page_is_huge(page);
 }
 
 mx_noinline void mx_free_other(void* p, mx_page_t* page) {
+  if (has_canaries(page) && !is_mine(page) && mx_harden_put_remote(page, p)) {
+    push_remote(page, p);
+    return;
+  }
   if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
     if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
     return;

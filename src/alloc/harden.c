@@ -139,11 +139,11 @@ static void check_fill(const mx_page_t* page, const void* block) {
 }
 
 static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
+  const uint64_t state = (MX_PADDING ? mx_pad_state(page, block) : MX_PAD_FREE);
   if (MX_LIVE_BITS && !mx_live_begin(page, block)) report_spoiled(page, block);
-  else if (MX_PADDING && !mx_pad_is_free(mx_pad_state(page, block))) report_spoiled(page, block);
+  else if (!mx_pad_is_free(state)) report_spoiled(page, block);
   if (MX_DEBUG_FILL) check_fill(page, block);
-  if (MX_CLEAR_FREED && mx_pad_state(page, block) == MX_PAD_FREE &&
-      !mx_is_clear(block, size, true)) {
+  if (MX_CLEAR_FREED && state == MX_PAD_FREE && !mx_is_clear(block, size, true)) {
     mx_clear_report(page, block);
   }
   if (MX_PADDING) mx_harden_set_size(page, block, size);

@@ -96,7 +96,9 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
   bool is_clear = false;
   if (MX_ENCODE_LINKS) {
     link ^= (uintptr_t)key;
-    if (mx_unlikely(!mx_link_leads_home(page, block, link)) && link != 0) return NULL;
+    // What the next one will be asked: its canary and its link may lie in two cache lines.
+    if (mx_likely(mx_link_leads_home(page, block, link))) mx_prefetch_write((void*)(link - MX_PAD));
+    else if (link != 0) return NULL;
   }
   if (MX_PADDING) {
     const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
@@ -154,25 +156,29 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size, is_small));
 }
 
-// Frees a block of a page of this thread; `is_larger` as for mx_clear_freed. False when that takes
-// more, or something is wrong: nothing has happened then.
-mx_inline bool mx_harden_put(mx_page_t* page, void* p, bool is_larger) {
+// What came of freeing a block.
+typedef enum mx_put_e {
+  MX_PUT_DONE,
+  MX_PUT_LAST,     // the page has become empty by it
+  MX_PUT_REFUSED,  // it takes more, or something is wrong: nothing has happened
+} mx_put_t;
+
+// Frees a block of a page of this thread; `is_larger` as for mx_clear_freed.
+mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger) {
   mx_block_t* const block = (mx_block_t*)p;
-  if (page->used == 1) return false;
   const bool is_small = (MX_CLEAR_FREED && !is_larger);
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key, is_small)) return false;
+  if (!mx_harden_is_sound(page, block, key, is_small)) return MX_PUT_REFUSED;
   const uint64_t state = (MX_CLEAR_FREED ? mx_clear_freed(page, block, is_larger) : MX_PAD_FREE);
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
   if (MX_LIVE_BITS) mx_live_end(page, block);
   const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
   if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
   else mx_block_set_next(page, block, next);
-  page->used--;
-  // The last thing that is done: a jump in most cases.
   if (MX_QUARANTINE) mx_page_wait(page, block, is_small);
   else page->free = block;
-  return true;
+  mx_fence_compiler();  // as in mx_page_push
+  return --page->used == 0 ? MX_PUT_LAST : MX_PUT_DONE;
 }
 
 // Whether a block is cleared by a call: see mx_free_larger.

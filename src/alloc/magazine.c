@@ -91,7 +91,7 @@ static void clear_magazines(void* of_theap, bool all) {
 
 bool mx_magazine_put(mx_theap_t* theap, size_t bin, mx_block_t* block) {
   if (theap->magazines == NULL) {
-    mx_store_relaxed(&mx_hooks.clear_magazines, &clear_magazines);
+    mx_store_relaxed(&mx_visits.clear_magazines, &clear_magazines);
     theap->magazines = (mx_magazine_t*)mx_meta_alloc(MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));
     if (theap->magazines == NULL) return false;
   }

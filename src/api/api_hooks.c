@@ -6,28 +6,21 @@
 #include "../base/options.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
+#include "../mem/settings.h"
 #include "../service/give_back.h"
 #include "handles.h"
 #include "process_life.h"
 
 // ---- deferred free -----------------------------------------------------------------------------
 
-static mx_atomic(mi_deferred_free_fun*) deferred_fun;
-static mx_atomic(void*) deferred_arg;
-
-static void run_deferred(bool force, unsigned long long heartbeat) {
-  mi_deferred_free_fun* const fun = mx_load_acquire(&deferred_fun);
-  void* const arg = mx_load_acquire(&deferred_arg);
-  if (fun != NULL && fun == mx_load_relaxed(&deferred_fun)) fun(force, heartbeat, arg);
-}
-
 // The function is out of use while its argument changes, and its caller looks once more whether
 // it still is the one whose argument it has read.
 void mi_register_deferred_free(mi_deferred_free_fun* fun, void* arg) mi_attr_noexcept {
-  mx_store_release(&deferred_fun, (mi_deferred_free_fun*)NULL);
-  mx_store_release(&deferred_arg, arg);
-  mx_store_release(&deferred_fun, fun);
-  mx_store_relaxed(&mx_hooks.deferred_free, fun == NULL ? NULL : &run_deferred);
+  const bool outer = mx_settings_open();
+  mx_store_release(&mx_settings.deferred_fun, (mx_deferred_fun*)NULL);
+  mx_store_release(&mx_settings.deferred_arg, arg);
+  mx_store_release(&mx_settings.deferred_fun, (mx_deferred_fun*)fun);
+  mx_settings_close(outer);
 }
 
 // ---- giving memory back ------------------------------------------------------------------------

@@ -15,12 +15,16 @@
 #include "../alloc/guarded.h"
 #include "../alloc/harden.h"
 #include "../alloc/sample.h"
+#include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/fork.h"
 #include "../heap/subproc.h"
 #include "../heap/thread_life.h"
+#include "../mem/pagemap.h"
 #include "../mem/random.h"
+#include "../mem/settings.h"
+#include "../mem/vmem.h"
 #include "../os/libc.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -37,8 +41,8 @@
 // What the options reserve_huge_os_pages may take of the start, in ms for each page.
 #define RESERVE_MSECS 500
 
-static mx_atomic(int) started;
-static mx_atomic(int) ended;
+static mx_at_start mx_atomic(int) started;
+static mx_at_start mx_atomic(int) ended;
 
 // Those of the floors above heaps.
 static bool visit_upper_locks(mx_lock_visit_fn* visit) {
@@ -77,7 +81,7 @@ mx_cold static void after_fork_in_parent(void) {
 mx_cold static void after_fork_in_child(void) {
   mx_random_after_fork();
   if (needs_nothing()) {
-    mx_prof_after_fork(false);
+    if (mx_prof_is_prepared) mx_prof_after_fork(false);
     return;
   }
   const bool had_threads = mx_heap_after_fork();
@@ -103,6 +107,33 @@ static void reserve_at_start(void) {
   }
 }
 
+static void fix(void* p, size_t size) {
+  mx_os_protect_writes(p, size, true);
+  mx_os_seal(p, size);
+}
+
+// The page map is no part of it, whose tables become writable piece by piece; nor are records that
+// come later: a sandbox that the program has entered may end it for a call that it does not know.
+static void fix_what_stays(void) {
+  if (!MX_READ_ONLY || mx_thread_theap() == NULL) return;
+  mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  const bool is_plain =
+      (mx_option(disallow_os_alloc) == 0 && mx_option(disallow_arena_alloc) == 0 &&
+       mx_option(allow_large_os_pages) == 0 && mx_option(arena_is_numa_local) == 0);
+  if (is_plain && mx_load_acquire(&arenas->count) == 0) mx_arena_reserve(arenas, 1, -1);
+  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
+    mx_arena_t* const arena = mx_arena_at(arenas, i);
+    if (arena != NULL) mx_vmem_seal_meta(arena, arena->meta_size);
+  }
+  for (mx_meta_chunk_t* c = mx_load_acquire(&mx_meta_chunks); c != NULL; c = c->next) {
+    mx_vmem_seal_meta(c, c->size);
+  }
+  fix(&mx_facts, sizeof(mx_facts));
+  fix(&mx_hooks, sizeof(mx_hooks));
+  fix(&mx_pagemap_root, sizeof(mx_pagemap_root));
+  mx_settings_fix();
+}
+
 void mx_process_start(void) {
   if (mx_exchange_acq_rel(&started, 1) != 0) return;
   mx_options_init();
@@ -126,6 +157,7 @@ void mx_process_start(void) {
   mx_scavenger_apply();
   mx_report_init();
   reserve_at_start();
+  fix_what_stays();
 }
 
 static void print_stats(void) {
@@ -157,7 +189,8 @@ static void end_by_itself(void) {
   // The background thread cannot answer any more.
   if (mx_libc_threads_are_gone()) mx_scavenger_after_fork();
   if (mx_option(destroy_on_exit) <= 1) mx_process_end();
-  mx_os_thread_setup(NULL);
+  // Threads that end from now on find the library and their memory, or do not ask.
+  if (!MX_STAYS_LOADED || mx_option(destroy_on_exit) != 0) mx_os_thread_setup(NULL);
 }
 
 mx_on_load static void on_load(void) { mx_process_start(); }

@@ -82,6 +82,7 @@ static size_t meta_bytes(size_t slices) {
                      mx_facts.os_page);
 }
 
+// What the first allocation writes comes first, on few OS pages.
 static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
   mx_arena_t* arena = (mx_arena_t*)meta;
   uint8_t* p = (uint8_t*)meta + mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE);
@@ -91,10 +92,11 @@ static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
   arena->free = (mx_bits_t*)(void*)p;
   arena->dirty = (mx_bits_t*)(void*)(p + bitmap);
   arena->committed = (mx_bits_t*)(void*)(p + 2 * bitmap);
-  arena->purgeable = (mx_bits_t*)(void*)(p + 3 * bitmap);
-  arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + 4 * bitmap) : NULL);
-  arena->present = (mx_bits_t*)(void*)(p + SLICE_BITMAPS * bitmap);
-  p += (SLICE_BITMAPS + mx_arena_bits_per_slice()) * bitmap;
+  arena->present = (mx_bits_t*)(void*)(p + 3 * bitmap);
+  p += (3 + mx_arena_bits_per_slice()) * bitmap;
+  arena->purgeable = (mx_bits_t*)(void*)p;
+  arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + bitmap) : NULL);
+  p += (SLICE_BITMAPS - 3) * bitmap;
   arena->freed_at = (mx_atomic(uint32_t)*)(void*)p;
   p += mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t));
   arena->abandoned = (mx_bits_t*)(void*)p;
@@ -110,10 +112,11 @@ static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
 // Of a bitmap that nobody else sees yet: no word needs an atomic step of its own.
 static void fill_bits(mx_bits_t* bits, size_t n) {
   memset((void*)bits, 0xFF, n / MX_WORD_BITS * sizeof(*bits));
-  if (n % MX_WORD_BITS != 0) mx_bits_set(bits, n - n % MX_WORD_BITS, n % MX_WORD_BITS);
+  const uint64_t rest = ((uint64_t)1 << n % MX_WORD_BITS) - 1;
+  if (rest != 0) mx_store_relaxed(&bits[n / MX_WORD_BITS], rest);
 }
 
-static mx_atomic(size_t) arena_ids;
+static mx_at_start mx_atomic(size_t) arena_ids;
 
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
   mx_check(arena->slices > 0 && mx_is_aligned(arena->start, MX_SLICE_SIZE));

@@ -25,7 +25,7 @@
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS
 #define KEEP_MSECS 10000    // between two halvings of `keep`
 
-mx_atomic(mx_wake_background_fn*) mx_arenas_background;
+mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);

@@ -31,7 +31,9 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
-  const size_t waited = mx_bits_clear(arena->purgeable, index, count);
+  // Who noted that this run waits has counted it before it was anybody's again.
+  const bool may_wait = (mx_load_relaxed(&arena->purgeable_count) > 0);
+  const size_t waited = (may_wait ? mx_bits_clear(arena->purgeable, index, count) : 0);
   if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   const mx_commit_t result = mx_arena_commit(arenas, arena, index, count, is_zero);
   if (result != MX_COMMIT_DONE) {
@@ -371,7 +373,9 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
 // end, a huge block may have moved away.
 static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   const size_t per_slice = mx_arena_bits_per_slice();
-  if (mx_bits_count(arena->present, index * per_slice, count * per_slice) == count * per_slice) {
+  const size_t all = count * per_slice;
+  const size_t present = mx_bits_count(arena->present, index * per_slice, all);
+  if (present == all || (count == 1 && present > 0)) {
     mx_bits_set(arena->dirty, index, count);
     if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The plain data of the base floor: facts, option values and hooks.
+// The plain data of the base floor: facts, settings and hooks.
 #include "facts.h"
 #include "hooks.h"
 #include "options.h"
@@ -13,4 +13,7 @@ MX_OPTIONS(MX_OPTION_CHECK)
 
 mx_facts_t mx_facts;
 mx_hooks_t mx_hooks;
-mx_atomic(long) mx_option_values[mx_opt_count] = {MX_OPTIONS(MX_OPTION_VALUE)};
+mx_visits_t mx_visits;
+MX_BEGIN_SPARSE
+mx_settings_t mx_settings = {{MX_OPTIONS(MX_OPTION_VALUE)}};
+MX_END_SPARSE

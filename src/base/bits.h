@@ -39,7 +39,6 @@ mx_inline unsigned mx_bit_high(uint64_t x) {
 }
 // Index of the lowest set bit; x must not be 0.
 mx_inline unsigned mx_bit_low(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-mx_inline unsigned mx_popcount(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
 mx_inline bool mx_mul_overflow(size_t a, size_t b, size_t* total) {
   return __builtin_mul_overflow(a, b, total);
 }
@@ -54,14 +53,22 @@ mx_inline unsigned mx_bit_high(uint64_t x) {
   while (x >>= 1) n++;
   return n;
 }
-mx_inline unsigned mx_popcount(uint64_t x) {
-  unsigned n = 0;
-  for (; x != 0; x &= x - 1) n++;
-  return n;
-}
 mx_inline bool mx_mul_overflow(size_t a, size_t b, size_t* total) {
   *total = a * b;
   return b != 0 && a > SIZE_MAX / b;
+}
+#endif
+
+#ifndef mx_popcount  // proofs have one of their own
+mx_inline unsigned mx_popcount(uint64_t x) {
+#if defined(__POPCNT__) || defined(__aarch64__)
+  return (unsigned)__builtin_popcountll(x);
+#else
+  // The compiler would call a function, which costs more than a few ones do.
+  unsigned n = 0;
+  for (; x != 0; x &= x - 1) n++;
+  return n;
+#endif
 }
 #endif
 

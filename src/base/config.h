@@ -86,10 +86,33 @@
 #define MX_SKIP_COLLECT_ON_EXIT 0
 #endif
 
+// The library is never unloaded: dlclose leaves it where it is.
+#if defined(MI_STAYS_LOADED)
+#define MX_STAYS_LOADED 1
+#else
+#define MX_STAYS_LOADED 0
+#endif
+
 #if UINTPTR_MAX > 0xFFFFFFFFu
 #define MX_64BIT 1
 #else
 #define MX_64BIT 0
+#endif
+
+#if defined(__linux__)
+#define MX_IS_LINUX 1
+#else
+#define MX_IS_LINUX 0
+#endif
+
+// Of a type whose variables have OS pages to themselves, of any size that the processor knows,
+// where they become read-only.
+#if MX_READ_ONLY && (defined(__x86_64__) || defined(__i386__))
+#define mx_own_page mx_aligned(4096)
+#elif MX_READ_ONLY
+#define mx_own_page mx_aligned(65536)
+#else
+#define mx_own_page
 #endif
 
 // A slice is what arenas hand out. Its size is also the granule of the address-to-page map.

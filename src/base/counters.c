@@ -3,6 +3,18 @@
 // them may be of slightly different moments.
 #include "counters.h"
 
+// One behind the other lie the counts, those of bins first, and the counters.
+#define COUNTS (offsetof(mx_counters_t, reset) / sizeof(mx_count_t))
+#define COUNTERS ((sizeof(mx_counters_t) - offsetof(mx_counters_t, reset)) / sizeof(int64_t))
+
+mx_static_assert(offsetof(mx_counters_t, bin_pages) == 0 &&
+                     offsetof(mx_counters_t, pages) == MX_BIN_COUNT * sizeof(mx_count_t),
+                 "counts are an array");
+
+static mx_count_t* count_at(mx_counters_t* c, size_t i) { return (mx_count_t*)(void*)c + i; }
+
+static mx_atomic(int64_t)* counter_at(mx_counters_t* c, size_t i) { return &c->reset + i; }
+
 static void raise_peak(mx_count_t* c, int64_t reached) {
   int64_t peak = mx_load_relaxed(&c->peak);
   while (reached > peak && !mx_cas_weak_acq_rel(&c->peak, &peak, reached)) {}
@@ -39,19 +51,13 @@ static void move_past_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) 
 }
 
 void mx_counters_add(mx_counters_t* to, mx_counters_t* from) {
-#define ADD_COUNT(name) add_count(&to->name, &from->name);
-#define ADD_COUNTER(name) add_counter(&to->name, &from->name);
-  MX_COUNTERS(ADD_COUNT, ADD_COUNTER)
-  for (size_t i = 0; i < MX_BIN_COUNT; i++) add_count(&to->bin_pages[i], &from->bin_pages[i]);
+  for (size_t i = 0; i < COUNTS; i++) add_count(count_at(to, i), count_at(from, i));
+  for (size_t i = 0; i < COUNTERS; i++) add_counter(counter_at(to, i), counter_at(from, i));
 }
 
 void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from) {
-#define MOVE_COUNT(name) move_past_count(&to->name, &from->name);
-#define MOVE_COUNTER(name) move_past_counter(&to->name, &from->name);
-  MX_COUNTERS(MOVE_COUNT, MOVE_COUNTER)
-  for (size_t i = 0; i < MX_BIN_COUNT; i++) {
-    move_past_count(&to->bin_pages[i], &from->bin_pages[i]);
-  }
+  for (size_t i = 0; i < COUNTS; i++) move_past_count(count_at(to, i), count_at(from, i));
+  for (size_t i = 0; i < COUNTERS; i++) move_past_counter(counter_at(to, i), counter_at(from, i));
 }
 
 // Most counts of a heap that lived shortly are zero, and reading them is all that they cost.
@@ -74,9 +80,10 @@ static void hand_over_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) 
 
 void mx_counters_move(mx_counters_t* to, mx_counters_t* from, const uint64_t* bins,
                       bool with_current) {
-#define HAND_OVER_COUNT(name) hand_over_count(&to->name, &from->name, with_current);
-#define HAND_OVER_COUNTER(name) hand_over_counter(&to->name, &from->name);
-  MX_COUNTERS(HAND_OVER_COUNT, HAND_OVER_COUNTER)
+  for (size_t i = MX_BIN_COUNT; i < COUNTS; i++) {
+    hand_over_count(count_at(to, i), count_at(from, i), with_current);
+  }
+  for (size_t i = 0; i < COUNTERS; i++) hand_over_counter(counter_at(to, i), counter_at(from, i));
   for (size_t i = 0; i < MX_BIN_WORDS; i++) {
     for (uint64_t rest = (bins == NULL ? UINT64_MAX : bins[i]); rest != 0; rest &= rest - 1) {
       const size_t bin = i * 64 + mx_bit_low(rest);

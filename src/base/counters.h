@@ -31,8 +31,8 @@ typedef struct mx_count_s {
 #define MX_COUNTER_X(name) mx_count_t name;
 #define MX_COUNTER_Y(name) mx_atomic(int64_t) name;
 typedef struct mx_counters_s {
-  MX_COUNTERS(MX_COUNTER_X, MX_COUNTER_Y)
   mx_count_t bin_pages[MX_BIN_COUNT];
+  MX_COUNTERS(MX_COUNTER_X, MX_COUNTER_Y)
 } mx_counters_t;
 
 // As mx_count_add, where a lock keeps all others from changing the count.

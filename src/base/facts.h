@@ -4,8 +4,9 @@
 #define MX_BASE_FACTS_H
 
 #include "atomic.h"
+#include "config.h"
 
-typedef struct mx_facts_s {
+typedef struct mx_own_page mx_facts_s {
   size_t os_page;       // bytes of the smallest OS page: 4, 16 or 64 KiB
   size_t large_page;    // bytes of a large OS page (2 MiB on most), 0 when the OS has none
   unsigned va_bits;     // usable bits of an address

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The few ways in which low floors reach what lives above them: pointers that are registered
-// at start and consulted on slow paths only. All are NULL-safe through the functions below.
+// at start and consulted on slow paths only. All are NULL-safe through the functions below. Nobody
+// writes to mx_hooks after the start (see mem/settings.h).
 #ifndef MX_BASE_HOOKS_H
 #define MX_BASE_HOOKS_H
 
@@ -8,23 +9,16 @@
 #include <errno.h>
 
 #include "atomic.h"
+#include "config.h"
 
 typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_t;
 
-typedef void(mx_deferred_fn)(bool force, unsigned long long heartbeat);
 typedef void(mx_visit_fn)(void);
 typedef void(mx_clear_fn)(void* theap, bool all);
 
-typedef struct mx_hooks_s {
+typedef struct mx_own_page mx_hooks_s {
   // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
   void (*message)(mx_level_t level, int code, const char* fmt, ...);
-  // Runs the user's deferred-free function; called on the allocation slow path. This one and the
-  // next come and go while other threads look: a caller has loaded it once.
-  mx_atomic(mx_deferred_fn*) deferred_free;
-  // Called at the beginning of a slow allocation, where another allocation does no harm.
-  mx_atomic(mx_visit_fn*) slow_visit;
-  // Frees the blocks that a theap which has magazines keeps at hand: all, or those it does not use.
-  mx_atomic(mx_clear_fn*) clear_magazines;
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);
@@ -32,7 +26,7 @@ typedef struct mx_hooks_s {
   // chosen with this probability (NULL: there is no room for one), where `frame` is that of a
   // function whose caller is the program, or NULL; one for the program's own profiler, which
   // answers the bytes up to the next; the block has another size where it is; it is freed. Called
-  // with no lock held. Set at the start; the second one before there is such a profiler.
+  // with no lock held.
   void* (*begin_note)(void* block, size_t size, double probability, const void* frame);
   void* (*tell_note)(void* block, size_t size, size_t usable, size_t threshold, size_t since,
                      uint8_t tag, size_t* next);
@@ -46,6 +40,16 @@ typedef struct mx_hooks_s {
 } mx_hooks_t;
 
 extern mx_hooks_t mx_hooks;
+
+// Those that come and go while other threads look: a caller has loaded it once.
+typedef struct mx_visits_s {
+  // Called at the beginning of a slow allocation, where another allocation does no harm.
+  mx_atomic(mx_visit_fn*) slow_visit;
+  // Frees the blocks that a theap which has magazines keeps at hand: all, or those it does not use.
+  mx_atomic(mx_clear_fn*) clear_magazines;
+} mx_visits_t;
+
+extern mx_hidden mx_visits_t mx_visits;
 
 // Reports an error, warning or verbose line. The formats understood are those of fmt.h.
 #define mx_message(level, code, ...)                                            \

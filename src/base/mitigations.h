@@ -83,6 +83,11 @@
   MX_MITIGATION(15, MX_PADDING && MX_SECURE >= 4 && MX_DEBUG == 0 && MX_TRACK == 0)
 #define MX_CLEAR_LARGE (MX_LARGE_APART && MX_CLEAR_FREED)
 
+// 16: What does not change any more after the start is read-only, and sealed where the kernel can;
+// what only the API changes is read-only but for the moments in which it does (see mem/settings.h).
+// Catches writes to options, keys, facts and function pointers.
+#define MX_READ_ONLY MX_MITIGATION(16, MX_IS_LINUX && MX_SECURE >= 4 && MX_TRACK == 0)
+
 // What is cleared of a small block behind its link, and of a larger one at most.
 #define MX_CLEAR_SHORT ((size_t)16)
 #define MX_CLEAR_MOST ((size_t)8192)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The current values of the options: plain data that any floor may read.
+// The current values of the options, and what else calls of the API alone change: plain data that
+// any floor may read, and that is written between mx_settings_open and _close (mem/settings.h).
 //
 // Names, parsing, the environment and deprecated spellings live in the service floor, which
 // writes here; a value is a relaxed atomic, since mi_option_set may come from any thread.
@@ -97,7 +98,26 @@
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;
 
-extern mx_atomic(long) mx_option_values[mx_opt_count];
+// The program's functions; each is called with the argument behind it.
+typedef void(mx_output_fun)(const char* text, void* arg);
+typedef void(mx_error_fun)(int code, void* arg);
+typedef void(mx_deferred_fun)(bool force, unsigned long long heartbeat, void* arg);
+
+typedef struct mx_own_page mx_settings_s {
+  mx_atomic(long) option_values[mx_opt_count];
+  // The key of the random numbers.
+  mx_atomic(uint64_t) key0;
+  mx_atomic(uint64_t) key1;
+  mx_atomic(mx_output_fun*) output_fun;
+  mx_atomic(void*) output_arg;
+  mx_atomic(mx_error_fun*) error_fun;
+  mx_atomic(void*) error_arg;
+  mx_atomic(mx_deferred_fun*) deferred_fun;
+  mx_atomic(void*) deferred_arg;
+} mx_settings_t;
+
+extern mx_hidden mx_settings_t mx_settings;
+#define mx_option_values mx_settings.option_values
 
 // The value of an option, as `mx_option(purge_delay)`.
 #define mx_option(name) mx_load_relaxed(&mx_option_values[mx_opt_##name])

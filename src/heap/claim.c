@@ -27,7 +27,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (theap->first->thread.is_pooled) return false;
   const long limit = adopt_limit(theap, page->bin);
   if (limit <= 0) return false;
-  const long count = (long)theap->bins.partial_count[page->bin];
+  const long count = (long)theap->lists.partial_count[page->bin];
   if (count >= limit) mx_theap_give_up_oldest(theap, page->bin);
   return true;
 }
@@ -42,7 +42,7 @@ static void take_or_abandon(mx_page_t* page) {
     return;
   }
   // A thread that only frees gets a theap, too: then all but the first free of a page are cheap.
-  if (mx_tls_theap == &mx_theap_empty) mx_thread_theap();
+  if (mx_tls_theap == &mx_theap_empty && !mx_tls_has_ended) mx_thread_theap();
   mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
   if (mx_page_is_closed(page) || !wants(theap, page)) {
     mx_page_abandon(page);

@@ -33,6 +33,7 @@
 // run another program or end, as POSIX has it, and what else it does is at its own risk.
 #include <string.h>
 
+#include "../mem/settings.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -81,10 +82,12 @@ bool mx_heap_before_fork(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = (walks ? s->next : NULL)) {
     if (!take_subproc(s)) return false;
   }
-  return mx_pagemap_visit_locks(&mx_fork_take) && mx_meta_visit_locks(&mx_fork_take);
+  return mx_pagemap_visit_locks(&mx_fork_take) && mx_meta_visit_locks(&mx_fork_take) &&
+         (!MX_READ_ONLY || mx_settings_visit_locks(&mx_fork_take));
 }
 
 static void let_go(mx_lock_visit_fn* visit, bool in_child) {
+  if (MX_READ_ONLY) mx_settings_visit_locks(visit);
   mx_meta_visit_locks(visit);
   mx_pagemap_visit_locks(visit);
   const bool walks = may_walk(&mx_subproc_list_lock, in_child);

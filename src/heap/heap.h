@@ -58,11 +58,14 @@ typedef struct mx_theap_bins_s {
   mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`; where sampled none,
                                      // or the batches
   mx_page_t* current[MX_BIN_COUNT];  // the page that a bin allocates from, or none
-  mx_page_t* partial[MX_BIN_COUNT];  // other pages of the bin that have or may get free blocks
-  mx_page_t* full[MX_BIN_COUNT];     // the latest pages that became full, owner tagged
+} mx_theap_bins_t;
+
+typedef struct mx_theap_lists_s {
   uint32_t partial_count[MX_BIN_COUNT];
   uint32_t full_count[MX_BIN_COUNT];
-} mx_theap_bins_t;
+  mx_page_t* partial[MX_BIN_COUNT];  // other pages of the bin that have or may get free blocks
+  mx_page_t* full[MX_BIN_COUNT];     // the latest pages that became full, owner tagged
+} mx_theap_lists_t;
 
 // What is drawn for the guards and the profiler: see alloc/sample.c.
 typedef struct mx_theap_sampling_s {
@@ -77,12 +80,12 @@ typedef struct mx_theap_sampling_s {
 
 // Empty pages among the partial ones that are kept for a while: a ring with holes.
 typedef struct mx_theap_retained_s {
-  mx_page_t* pages[MX_RETAINED_MAX];
-  uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
   uint32_t next;                    // where in the ring the next one goes
   uint32_t oldest;                  // no page lies between that place and this one
   uint32_t slices;
   uint32_t small;                   // those of them that are a page of their own
+  mx_page_t* pages[MX_RETAINED_MAX];
+  uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;
 
 // What rounds of housekeeping saw, a bit for each bin: see trim.c.
@@ -130,12 +133,12 @@ typedef struct mx_theap_thread_s {
   uint32_t number;                // of the thread, as the OS knows it, or 0
 } mx_theap_thread_t;
 
+// What every thread writes lies in front, on one OS page if it can be.
 struct mx_theap_s {
   mx_theap_bins_t bins;
   uintptr_t tid;               // what this thread writes into page->owner
   mx_atomic(mx_heap_t*) heap;  // NULL: bound to none, all lists are empty
   mx_theap_sampling_t sampling;
-  mx_theap_retained_t retained;
   mx_theap_trimming_t trimming;
   mx_theap_collecting_t collecting;
   mx_theap_counted_t counted;
@@ -146,6 +149,8 @@ struct mx_theap_s {
   mx_theap_links_t links;
   mx_lock_t lock;              // held while it is collected, abandoned or emptied
   mx_theap_thread_t thread;
+  mx_theap_lists_t lists;
+  mx_theap_retained_t retained;
 };
 
 struct mx_heap_s {
@@ -171,7 +176,11 @@ struct mx_heap_s {
   struct mx_ranges_s* ranges;   // under the lock; NULL until there are any (see own_ranges.c)
 };
 
+// What a start touches lies together, from the lock to the beginning of the arenas.
 struct mx_subproc_s {
+  mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for an abandoned page
+                                               // begins: the arena's number and a word of its
+                                               // bitmap, a hint
   mx_lock_t lock;                              // of the lists below
   mx_heap_t* heaps;
   mx_heap_t* free_heaps;                       // records to use again
@@ -180,28 +189,27 @@ struct mx_subproc_s {
   uint32_t visitors;                           // as these: threads that are at it in their steps
   bool is_ending;                              // nobody else comes
   mx_page_t* os_pages;                         // huge pages outside the arenas
-  mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
-  mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for one begins: the
-                                               // arena's number and a word of its bitmap, a hint
-  mx_counters_t counters;                      // of heaps that are gone, and what was merged
   mx_atomic(size_t) trim_from;                 // least committed bytes since pages were trimmed
   mx_atomic(int) trimming;                     // somebody is at it; what follows is that one's
   size_t trim_arena, trim_slice;               // how far
   size_t trim_refaults;                         // bytes of holes that were filled again lately
   uint64_t trim_refaults_until;                 // clock in ms when that is halved
+  mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_heap_t main_heap;
   mx_arenas_t arenas;
+  mx_counters_t counters;                      // of heaps that are gone, and what was merged
 };
 
 extern mx_hidden mx_subproc_t mx_subproc_main;
-// These serve threads that have no theap: all their requests are slow. The second one says that
-// the thread has ended, so that only an allocation makes it a new one.
+// Serves threads that have no theap: all their requests are slow.
 extern mx_hidden mx_theap_t mx_theap_empty;
-extern mx_hidden mx_theap_t mx_theap_ended;
+// The thread has ended, so that only an allocation makes it a new theap.
+extern mx_hidden mx_thread_local bool mx_tls_has_ended_var;
+#define mx_tls_has_ended mx_tls(mx_tls_has_ended_var)
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_theap_var;
 #define mx_tls_theap mx_tls(mx_tls_theap_var)
-// The theap that this thread last looked up by its heap. One of the two above only while the
-// thread has none at all.
+// The theap that this thread last looked up by its heap. The empty one only while the thread has
+// none at all.
 extern mx_hidden mx_thread_local mx_theap_t* mx_tls_last_var;
 #define mx_tls_last mx_tls(mx_tls_last_var)
 
@@ -213,7 +221,7 @@ extern mx_hidden mx_thread_local mx_magazine_t* mx_tls_magazines_var;
 // Frees what a theap has at hand: all, or what it did not use for a round.
 mx_inline void mx_magazines_clear(mx_theap_t* theap, bool all) {
   if (MX_MAGAZINES && theap->magazines != NULL) {
-    mx_load_relaxed(&mx_hooks.clear_magazines)(theap, all);
+    mx_load_relaxed(&mx_visits.clear_magazines)(theap, all);
   }
 }
 

@@ -113,8 +113,8 @@ static void forget_page(const mx_page_t* page) {
   mx_theap_t* const theap = page->theap;
   mx_theap_set_current(theap, bin, &mx_page_none);
   if (theap->sampling.is_batched) theap->sampling.batches[bin].page.free = NULL;
-  theap->bins.partial[bin] = theap->bins.full[bin] = NULL;
-  theap->bins.partial_count[bin] = theap->bins.full_count[bin] = 0;
+  theap->lists.partial[bin] = theap->lists.full[bin] = NULL;
+  theap->lists.partial_count[bin] = theap->lists.full_count[bin] = 0;
 }
 
 void mx_heap_drop_theaps(mx_heap_t* heap) {

@@ -9,16 +9,16 @@
 #include "heap_record.h"
 #include "own_ranges.h"
 
-static mx_atomic(size_t) heap_slots;
-static mx_atomic(uint64_t) heap_ids;
+static mx_at_start mx_atomic(size_t) heap_slots;
+static mx_at_start mx_atomic(uint64_t) heap_ids;
 
 static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
+  heap->theaps = NULL;  // of the main heap a write first: reading a fresh OS page is a fault more
   if (heap->slot == 0) {
     // Both for good: a thread with an outdated pointer to the record may read them at any time.
     heap->slot = mx_add_relaxed(&heap_slots, 1) + 1;
     heap->subproc = subproc;
   }
-  heap->theaps = NULL;
   heap->pages = heap->search_from = NULL;
   heap->arena = NULL;
   heap->numa_node = -1;
@@ -38,7 +38,7 @@ static void heap_enter(mx_heap_t* heap) {
   heap->next = subproc->heaps;
   if (heap->next != NULL) heap->next->prev = heap;
   subproc->heaps = heap;
-  mx_count_add_locked(&subproc->counters.heaps, 1);
+  mx_count_add(&subproc->main_heap.counters.heaps, 1);
 }
 
 // The main heap is part of its sub-process' record.
@@ -119,7 +119,7 @@ void mx_heap_recycle(mx_heap_t* heap) {
   if (heap->prev != NULL) heap->prev->next = heap->next;
   else subproc->heaps = heap->next;
   if (heap->next != NULL) heap->next->prev = heap->prev;
-  mx_count_add_locked(&subproc->counters.heaps, -1);
+  mx_count_add_locked(&subproc->main_heap.counters.heaps, -1);
   if (!mx_heap_is_main(heap)) put_record(subproc, heap);
   mx_lock_release(&subproc->lock);
 }

@@ -46,31 +46,31 @@ static void unlink_page(mx_theap_t* theap, mx_page_t** list, mx_page_t* page) {
 
 static void push_head(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->retained_slot == 0);
-  mx_list_push(&theap->bins.partial[page->bin], page);
-  theap->bins.partial_count[page->bin]++;
+  mx_list_push(&theap->lists.partial[page->bin], page);
+  theap->lists.partial_count[page->bin]++;
 }
 
 static void push_tail(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_t* const last = mx_list_last(theap->bins.partial[page->bin]);
+  mx_page_t* const last = mx_list_last(theap->lists.partial[page->bin]);
   if (last == NULL) {
     push_head(theap, page);
     return;
   }
-  mx_list_insert(theap->bins.partial[page->bin], last, page);
-  theap->bins.partial_count[page->bin]++;
+  mx_list_insert(theap->lists.partial[page->bin], last, page);
+  theap->lists.partial_count[page->bin]++;
 }
 
 mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->bins.partial_count[page->bin] > 0);
+  mx_check(theap->lists.partial_count[page->bin] > 0);
   mx_check(page->retained_slot == 0);
-  unlink_page(theap, &theap->bins.partial[page->bin], page);
-  theap->bins.partial_count[page->bin]--;
+  unlink_page(theap, &theap->lists.partial[page->bin], page);
+  theap->lists.partial_count[page->bin]--;
 }
 
 mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->bins.full_count[page->bin] > 0);
-  unlink_page(theap, &theap->bins.full[page->bin], page);
-  theap->bins.full_count[page->bin]--;
+  mx_check(theap->lists.full_count[page->bin] > 0);
+  unlink_page(theap, &theap->lists.full[page->bin], page);
+  theap->lists.full_count[page->bin]--;
   mx_page_set_owner(page, theap->tid);
 }
 
@@ -159,8 +159,8 @@ static void make_current(mx_theap_t* theap, mx_page_t* page) {
 
 // Beyond a few, the full page that waited longest is abandoned to whoever frees into it first.
 static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
-  mx_check(theap->bins.full_count[bin] > 0);
-  mx_page_t* const page = mx_list_last(theap->bins.full[bin]);
+  mx_check(theap->lists.full_count[bin] > 0);
+  mx_page_t* const page = mx_list_last(theap->lists.full[bin]);
   remove_full(theap, page);
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
 }
@@ -185,9 +185,9 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
     push_tail(theap, page);
     return;
   }
-  mx_list_push(&theap->bins.full[bin], page);
+  mx_list_push(&theap->lists.full[bin], page);
   mx_page_set_owner(page, theap->tid | MX_OWNER_FULL);
-  const long count = (long)++theap->bins.full_count[bin];
+  const long count = (long)++theap->lists.full_count[bin];
   if (count > mx_option(page_full_retain)) abandon_oldest_full(theap, bin);
 }
 
@@ -200,10 +200,10 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
 
 // A page of the full list that others freed into. Of a long list each search looks at a few.
 static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
-  for (uint32_t n = mx_min(theap->bins.full_count[bin], FULL_LOOKS); n > 0; n--) {
-    mx_page_t* const page = theap->bins.full[bin];
+  for (uint32_t n = mx_min(theap->lists.full_count[bin], FULL_LOOKS); n > 0; n--) {
+    mx_page_t* const page = theap->lists.full[bin];
     if (!mx_page_collect_remote(page)) {
-      mx_list_turn(&theap->bins.full[bin]);
+      mx_list_turn(&theap->lists.full[bin]);
       continue;
     }
     remove_full(theap, page);
@@ -236,7 +236,7 @@ static bool is_better(const mx_page_t* page, const mx_page_t* other) {
 // again, and go.
 static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   mx_page_t* best = NULL;
-  mx_page_t* next = theap->bins.partial[bin];
+  mx_page_t* next = theap->lists.partial[bin];
   for (long i = mx_option(page_max_candidates); next != NULL && i > 0; i--) {
     mx_page_t* const page = next;
     next = page->next;
@@ -244,9 +244,9 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     const bool is_sparse = (blocks_to_give(page) > page->reserved / SPARSE_SHARE);
     if (best == NULL || is_better(page, best)) best = page;
     if (best == page && !is_sparse && is_worth_a_visit(page)) break;
-    if (is_sparse && page == theap->bins.partial[bin]) mx_list_turn(&theap->bins.partial[bin]);
+    if (is_sparse && page == theap->lists.partial[bin]) mx_list_turn(&theap->lists.partial[bin]);
   }
-  if (best == NULL) best = theap->bins.partial[bin];
+  if (best == NULL) best = theap->lists.partial[bin];
   if (best == NULL || !mx_page_hold(best)) return NULL;
   forget_retained(theap, best);
   remove_partial(theap, best);
@@ -264,7 +264,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = NULL;
   }
   if (page == NULL) {
-    page = mx_page_fresh(theap->heap, bin, theap->bins.full_count[bin] > 0);
+    page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin] > 0);
     mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
   }
@@ -296,7 +296,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
     if (page != &mx_page_none) {
       if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
-      mx_page_t* const other = theap->bins.partial[bin];
+      mx_page_t* const other = theap->lists.partial[bin];
       const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
       if (!has_other && extend_page(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
@@ -323,7 +323,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
-  mx_page_t* const page = mx_list_last(theap->bins.partial[bin]);
+  mx_page_t* const page = mx_list_last(theap->lists.partial[bin]);
   if (page == NULL) return;
   forget_retained(theap, page);
   remove_partial(theap, page);
@@ -384,9 +384,9 @@ bool mx_theap_is_valid(const mx_theap_t* theap) {
     if (current != &mx_page_none && (current->used == 0 || !is_own(theap, current, bin))) {
       return false;
     }
-    if (!is_list_valid(theap, theap->bins.partial[bin], bin, theap->bins.partial_count[bin]) ||
-        !is_list_valid(theap, theap->bins.full[bin], bin, theap->bins.full_count[bin]) ||
-        !are_full(theap->bins.full[bin])) {
+    if (!is_list_valid(theap, theap->lists.partial[bin], bin, theap->lists.partial_count[bin]) ||
+        !is_list_valid(theap, theap->lists.full[bin], bin, theap->lists.full_count[bin]) ||
+        !are_full(theap->lists.full[bin])) {
       return false;
     }
   }
@@ -441,7 +441,7 @@ static void begin_collect(mx_theap_t* theap, bool force) {
     else make_current(theap, page);
   }
   theap->collecting.list = FIRST_LIST;
-  theap->collecting.at = theap->bins.partial[FIRST_LIST / 2];
+  theap->collecting.at = theap->lists.partial[FIRST_LIST / 2];
 }
 
 // Goes on with a pass: collects in so many pages, those of each bin's partial list and then those
@@ -460,7 +460,7 @@ static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
     const size_t next = list + 1, bin = next / 2;
     theap->collecting.list = (bin < MX_BIN_COUNT ? next : 0);
     if (bin < MX_BIN_COUNT) {
-      theap->collecting.at = (next % 2 == 0 ? theap->bins.partial[bin] : theap->bins.full[bin]);
+      theap->collecting.at = (next % 2 == 0 ? theap->lists.partial[bin] : theap->lists.full[bin]);
     }
   }
 }
@@ -482,8 +482,8 @@ bool mx_theap_verify(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const page = theap->bins.current[bin];
     if (page != &mx_page_none) is_sound = mx_page_verify(page) && is_sound;
-    is_sound = verify_list(theap->bins.partial[bin]) && is_sound;
-    is_sound = verify_list(theap->bins.full[bin]) && is_sound;
+    is_sound = verify_list(theap->lists.partial[bin]) && is_sound;
+    is_sound = verify_list(theap->lists.full[bin]) && is_sound;
   }
   return is_sound;
 }
@@ -494,17 +494,18 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
   mx_magazines_clear(theap, true);
   release_retained(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    if (!mx_theap_uses(theap, bin)) continue;
     mx_page_t* page = detach_current(theap, bin);
     if (page != NULL) {
       mx_page_rest(page);
       mx_page_abandon(page);
     }
-    while ((page = theap->bins.partial[bin]) != NULL) {
+    while ((page = theap->lists.partial[bin]) != NULL) {
       remove_partial(theap, page);
       collect_verified(page, true);
       mx_page_abandon(page);
     }
-    while ((page = theap->bins.full[bin]) != NULL) {
+    while ((page = theap->lists.full[bin]) != NULL) {
       remove_full(theap, page);
       collect_verified(page, true);
       mx_page_abandon(page);
@@ -516,10 +517,12 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
 
 void mx_theap_deferred_free(mx_theap_t* theap, bool force) {
   mx_theap_t* const first = theap->first;
-  mx_deferred_fn* const run = mx_load_relaxed(&mx_hooks.deferred_free);
-  if (run == NULL || first->thread.in_deferred_free) return;
+  mx_deferred_fun* const fun = mx_load_acquire(&mx_settings.deferred_fun);
+  if (fun == NULL || first->thread.in_deferred_free) return;
+  void* const arg = mx_load_acquire(&mx_settings.deferred_arg);
   first->thread.in_deferred_free = true;
-  run(force, ++first->thread.heartbeat);
+  first->thread.heartbeat++;
+  if (fun == mx_load_relaxed(&mx_settings.deferred_fun)) fun(force, first->thread.heartbeat, arg);
   first->thread.in_deferred_free = false;
 }
 
@@ -534,7 +537,7 @@ static bool has_grown(mx_theap_collecting_t* collecting) {
 }
 
 void mx_theap_housekeeping(mx_theap_t* theap) {
-  mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+  mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
   if (mx_unlikely(visit != NULL)) visit();
   bool is_due = false;
   if (theap->visits % VISITS_PER_ROUND == 0) {

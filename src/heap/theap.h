@@ -34,4 +34,10 @@ void mx_theap_housekeeping(mx_theap_t* theap);
 void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 MX_END_DECLS
 
+// Whether the theap has a page of the bin: most threads use a few bins only.
+mx_inline bool mx_theap_uses(const mx_theap_t* theap, size_t bin) {
+  return theap->bins.current[bin] != &mx_page_none || theap->lists.partial[bin] != NULL ||
+         theap->lists.full[bin] != NULL;
+}
+
 #endif

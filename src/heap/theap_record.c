@@ -7,15 +7,38 @@
 
 // ---- theap records -----------------------------------------------------------------------------
 
-static mx_lock_t theap_records_lock;
-static mx_theap_t* theap_records;
+static mx_at_start mx_lock_t theap_records_lock;
+static mx_at_start mx_theap_t* theap_records;
+
+// Of most programs the only one: no metadata is mapped for it, unless it has to lie between guards.
+static mx_at_start mx_aligned(MX_CACHE_LINE) mx_theap_t own_record;
+static mx_at_start bool is_own_taken;
+
+#define NONE1 &mx_page_none,
+#define NONE2 NONE1 NONE1
+#define NONE8 NONE2 NONE2 NONE2 NONE2
+#define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
+MX_BEGIN_SPARSE
+// Nobody looks further than at its front.
+mx_at_start mx_theap_t mx_theap_empty = {{{NONE64 NONE64 NONE8 NONE2}}};
+MX_END_SPARSE
+mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
+
+static mx_theap_t* fresh_theap_record(void) {
+  mx_lock_acquire(&theap_records_lock);
+  const bool takes_own = (!MX_GUARD_METADATA && !is_own_taken);
+  is_own_taken |= takes_own;
+  mx_lock_release(&theap_records_lock);
+  return takes_own ? &own_record : (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
+}
+
 mx_theap_t* mx_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
   mx_theap_t* theap = theap_records;
   if (theap != NULL) theap_records = theap->links.next_in_heap;
   mx_lock_release(&theap_records_lock);
   if (theap != NULL) return theap;
-  theap = (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
+  theap = fresh_theap_record();
   if (theap == NULL) return NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
     theap->bins.front[bin] = theap->bins.current[bin] = &mx_page_none;
@@ -27,7 +50,7 @@ mx_theap_t* mx_theap_record(void) {
 
 // A tree, at most one theap in it for each id that a thread ever had. The bits of a hash of the id,
 // the highest first, say which way it lies from the root; each theap on the way is one of them.
-static mx_theap_t* after_end_theaps;
+static mx_at_start mx_theap_t* after_end_theaps;
 
 static uintptr_t after_end_hash(uintptr_t tid) {
   return (uintptr_t)((tid & ~MX_OWNER_TAGS) * (uintptr_t)0x9E3779B97F4A7C15u);
@@ -93,10 +116,10 @@ void mx_theap_recycle(mx_theap_t* theap) {
 }
 
 void mx_theap_wipe(mx_theap_t* theap) {
-  memset(theap->bins.partial, 0, sizeof(theap->bins.partial));
-  memset(theap->bins.full, 0, sizeof(theap->bins.full));
-  memset(theap->bins.partial_count, 0, sizeof(theap->bins.partial_count));
-  memset(theap->bins.full_count, 0, sizeof(theap->bins.full_count));
+  memset(theap->lists.partial, 0, sizeof(theap->lists.partial));
+  memset(theap->lists.full, 0, sizeof(theap->lists.full));
+  memset(theap->lists.partial_count, 0, sizeof(theap->lists.partial_count));
+  memset(theap->lists.full_count, 0, sizeof(theap->lists.full_count));
   memset(theap->retained.pages, 0, sizeof(theap->retained.pages));
   if (MX_MAGAZINES && theap->magazines != NULL) {
     memset(theap->magazines, 0, MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));

@@ -28,20 +28,9 @@
 
 mx_subproc_t mx_subproc_main;
 
-#define NONE1 &mx_page_none,
-#define NONE2 NONE1 NONE1
-#define NONE8 NONE2 NONE2 NONE2 NONE2
-#define NONE64 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8 NONE8
-// Nobody looks further than at their fronts.
-#define EMPTY_THEAP {{{NONE64 NONE64 NONE8 NONE2}}}
-MX_BEGIN_SPARSE
-mx_theap_t mx_theap_empty = EMPTY_THEAP;
-mx_theap_t mx_theap_ended = EMPTY_THEAP;
-MX_END_SPARSE
-mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2, "every bin of the empty theap has a page");
-
 mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
 mx_thread_local mx_theap_t* mx_tls_last_var = &mx_theap_empty;
+mx_thread_local bool mx_tls_has_ended_var;
 mx_magazine_t mx_magazines_none[MX_MAGAZINE_COUNT];
 mx_thread_local mx_magazine_t* mx_tls_magazines_var = mx_magazines_none;
 
@@ -49,15 +38,15 @@ mx_thread_local mx_magazine_t* mx_tls_magazines_var = mx_magazines_none;
 
 enum { NOT_STARTED, STARTED, FAILED };
 
-static mx_atomic(int) start_state;
-static mx_lock_t start_lock;
+static mx_at_start mx_atomic(int) start_state;
+static mx_at_start mx_lock_t start_lock;
 
 bool mx_heap_start(void) {
   if (mx_load_acquire(&start_state) == STARTED) return true;
   mx_lock_acquire(&start_lock);
   if (mx_load_relaxed(&start_state) != STARTED) {
     mx_os_init();
-    if (mx_subproc_main.heaps == NULL) mx_heap_init_main(&mx_subproc_main);
+    if (mx_load_relaxed(&start_state) == NOT_STARTED) mx_heap_init_main(&mx_subproc_main);
     const bool ok = mx_pagemap_init();
     mx_store_release(&start_state, ok ? STARTED : FAILED);
   }
@@ -174,7 +163,7 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   mx_theap_t* first = mx_tls_theap->first;
   if (!mx_heap_start()) return NULL;
   const bool is_new = (first == NULL);
-  const bool is_after_end = (mx_tls_theap == &mx_theap_ended);
+  const bool is_after_end = mx_tls_has_ended;
   if (is_new) {
     end_again();
     first = mx_theap_record();
@@ -292,10 +281,7 @@ mx_subproc_t* mx_thread_subproc(void) {
 
 static bool has_pages(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    if (theap->bins.current[bin] != &mx_page_none || theap->bins.partial[bin] != NULL ||
-        theap->bins.full[bin] != NULL) {
-      return true;
-    }
+    if (mx_theap_uses(theap, bin)) return true;
   }
   return false;
 }
@@ -354,7 +340,7 @@ size_t mx_thread_owned_bytes(void) {
     if (!mx_lock_try(&t->lock)) continue;  // as in mx_thread_collect
     for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
       if (t->bins.current[bin] != &mx_page_none) bytes += mx_page_size(t->bins.current[bin]);
-      bytes += bytes_in(t->bins.partial[bin]) + bytes_in(t->bins.full[bin]);
+      bytes += bytes_in(t->lists.partial[bin]) + bytes_in(t->lists.full[bin]);
     }
     mx_lock_release(&t->lock);
   }
@@ -394,7 +380,8 @@ void mx_thread_done(void* first_of_thread) {
   if (first == NULL || mx_tls_theap->first != first) return;
   mx_call_enter();
   leave_magazines();
-  mx_tls_theap = mx_tls_last = &mx_theap_ended;
+  mx_tls_theap = mx_tls_last = &mx_theap_empty;
+  mx_tls_has_ended = true;
   end_thread(first);
   mx_call_leave();
 }

@@ -2,19 +2,17 @@
 // The search and the claim of runs in atomic bitmaps.
 #include "bitmap.h"
 
-// The part of a run that lies in one word: its word, mask, and length in bits.
-typedef struct part_s {
-  size_t word, length;
-  uint64_t mask;
-} part_t;
+// The part of a run that lies in one word: its length in bits and its mask. Mostly it is the run.
+mx_inline size_t part_length(size_t first, size_t n) {
+  return mx_min(n, MX_WORD_BITS - first % MX_WORD_BITS);
+}
 
-static part_t part_at(size_t first, size_t n) {
-  part_t p;
-  const size_t shift = first % MX_WORD_BITS;
-  p.word = first / MX_WORD_BITS;
-  p.length = mx_min(n, MX_WORD_BITS - shift);
-  p.mask = (p.length == MX_WORD_BITS ? ~(uint64_t)0 : (((uint64_t)1 << p.length) - 1)) << shift;
-  return p;
+mx_inline uint64_t part_mask(size_t first, size_t length) {
+  return (~(uint64_t)0 >> (MX_WORD_BITS - length)) << first % MX_WORD_BITS;
+}
+
+mx_inline size_t part_count(uint64_t set, uint64_t mask, size_t length) {
+  return set == mask ? length : mx_popcount(set);
 }
 
 size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n, size_t from,
@@ -57,59 +55,48 @@ size_t mx_bits_find_last(const mx_bits_t* a, size_t below) {
 }
 
 bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n) {
-  size_t done = 0;
-  while (done < n) {
-    const part_t p = part_at(first + done, n - done);
-    uint64_t old = mx_load_relaxed(&a[p.word]);
+  for (size_t i = first, length; i < first + n; i += length) {
+    length = part_length(i, first + n - i);
+    const uint64_t mask = part_mask(i, length);
+    uint64_t old = mx_load_relaxed(&a[i / MX_WORD_BITS]);
     do {
-      if ((old & p.mask) != p.mask) {
-        if (done > 0) mx_bits_set(a, first, done);
+      if ((old & mask) != mask) {
+        if (i > first) mx_bits_set(a, first, i - first);
         return false;
       }
-    } while (!mx_cas_weak_acq_rel(&a[p.word], &old, old & ~p.mask));
-    done += p.length;
+    } while (!mx_cas_weak_acq_rel(&a[i / MX_WORD_BITS], &old, old & ~mask));
   }
   return true;
 }
 
 size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
   size_t changed = 0;
-  for (size_t done = 0; done < n;) {
-    const part_t p = part_at(first + done, n - done);
-    const uint64_t clear = p.mask & ~mx_or_acq_rel(&a[p.word], p.mask);
-    changed += (clear == p.mask ? p.length : mx_popcount(clear));
-    done += p.length;
+  for (size_t end = first + n, length; first < end; first += length) {
+    length = part_length(first, end - first);
+    const uint64_t mask = part_mask(first, length);
+    const uint64_t clear = mask & ~mx_or_acq_rel(&a[first / MX_WORD_BITS], mask);
+    changed += part_count(clear, mask, length);
   }
   return changed;
 }
 
 size_t mx_bits_clear(mx_bits_t* a, size_t first, size_t n) {
   size_t changed = 0;
-  for (size_t done = 0; done < n;) {
-    const part_t p = part_at(first + done, n - done);
-    changed += mx_popcount(p.mask & mx_and_acq_rel(&a[p.word], ~p.mask));
-    done += p.length;
+  for (size_t end = first + n, length; first < end; first += length) {
+    length = part_length(first, end - first);
+    const uint64_t mask = part_mask(first, length);
+    const uint64_t set = mask & mx_and_acq_rel(&a[first / MX_WORD_BITS], ~mask);
+    changed += part_count(set, mask, length);
   }
   return changed;
 }
 
 size_t mx_bits_count(const mx_bits_t* a, size_t first, size_t n) {
   size_t count = 0;
-  for (size_t done = 0; done < n;) {
-    // Long runs are mostly all set: words of them are passed over as fast as they are read.
-    if ((first + done) % MX_WORD_BITS == 0) {
-      const mx_bits_t* word = &a[(first + done) / MX_WORD_BITS];
-      while (n - done >= MX_WORD_BITS && mx_load_relaxed(word) == UINT64_MAX) {
-        word++;
-        done += MX_WORD_BITS;
-        count += MX_WORD_BITS;
-      }
-      if (done == n) break;
-    }
-    const part_t p = part_at(first + done, n - done);
-    const uint64_t set = p.mask & mx_load_relaxed(&a[p.word]);
-    if (set != 0) count += (set == p.mask ? p.length : mx_popcount(set));
-    done += p.length;
+  for (size_t end = first + n, length; first < end; first += length) {
+    length = part_length(first, end - first);
+    const uint64_t mask = part_mask(first, length);
+    count += part_count(mask & mx_load_relaxed(&a[first / MX_WORD_BITS]), mask, length);
   }
   return count;
 }

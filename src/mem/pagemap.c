@@ -14,8 +14,8 @@
 // Serves until the table exists: every address is far, and has the zero record.
 static mx_aligned(128) mx_pagemap_table_t boot_table;
 
-mx_pagemap_table_t* mx_pagemap_table = &boot_table;
-mx_atomic(uintptr_t) mx_pagemap_near;
+mx_pagemap_root_t mx_pagemap_root = {&boot_table};
+mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 
 // What the near table covers at the least, for processes with little address space, and the most
 // that it grows to.
@@ -40,9 +40,9 @@ mx_static_assert(MX_FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
 
 mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 
-static mx_lock_t table_lock;  // for adding a table and for growing
-size_t mx_pagemap_near_size;
-static bool is_grown;   // or cannot be
+static mx_at_start mx_lock_t table_lock;  // for adding a table and for growing
+mx_at_start size_t mx_pagemap_near_size;
+static mx_at_start bool is_grown;   // or cannot be
 
 // ---- the near table ----------------------------------------------------------------------------
 
@@ -213,8 +213,19 @@ static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
   return count;
 }
 
+// Mostly an entry that has been written before, and is written again.
+static bool set_near_again(uintptr_t slice, mx_page_t* page) {
+  if (slice >= mx_load_relaxed(&mx_pagemap_near)) return false;
+  mx_atomic(intptr_t)* const entry = &mx_pagemap_table->entries[slice];
+  const size_t at = (size_t)((uintptr_t)entry - (uintptr_t)mx_pagemap_table);
+  if (!mx_bits_test(near_writable, at / CHUNK_SIZE)) return false;
+  mx_store_relaxed(entry, page == NULL ? 0 : (intptr_t)page - (intptr_t)mx_pagemap_table);
+  return true;
+}
+
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {
   const uintptr_t slice = (uintptr_t)start >> MX_SLICE_SHIFT;
+  if (count == 1 && set_near_again(slice, page)) return true;
   for (size_t done = 0; done < count;) {
     const size_t n = set_run(slice + done, count - done, page);
     if (n == 0) {

@@ -54,7 +54,11 @@ typedef struct mx_far_table_s {
 } mx_far_table_t;
 
 MX_BEGIN_DECLS
-extern mx_hidden mx_pagemap_table_t* mx_pagemap_table;  // constant once initialised
+typedef struct mx_own_page mx_pagemap_root_s {
+  mx_pagemap_table_t* table;  // constant once initialised
+} mx_pagemap_root_t;
+extern mx_hidden mx_pagemap_root_t mx_pagemap_root;
+#define mx_pagemap_table mx_pagemap_root.table
 extern mx_hidden mx_atomic(uintptr_t) mx_pagemap_near;  // slices of addresses in it; only grows
 extern mx_hidden size_t mx_pagemap_near_size;           // bytes that the table has reserved
 extern mx_hidden mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];

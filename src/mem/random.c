@@ -5,12 +5,12 @@
 
 #include "../base/atomic.h"
 #include "../base/hooks.h"
+#include "../base/options.h"
 #include "../os/os.h"
+#include "settings.h"
 
-static mx_atomic(uint64_t) key0;
-static mx_atomic(uint64_t) key1;
 static mx_atomic(uint64_t) counter;
-static mx_atomic(int) has_key;
+static mx_at_start mx_atomic(int) has_key;
 
 static void draw_key(void) {
   uint64_t fresh[2];
@@ -20,8 +20,10 @@ static void draw_key(void) {
     fresh[0] = (uint64_t)(uintptr_t)fresh * 0x9E3779B97F4A7C15u;
     fresh[1] = mx_os_clock_msecs() ^ ((uint64_t)(uintptr_t)&mx_os_clock_msecs << 17);
   }
-  mx_store_relaxed(&key0, fresh[0]);
-  mx_store_relaxed(&key1, fresh[1]);
+  const bool outer = mx_settings_open();
+  mx_store_relaxed(&mx_settings.key0, fresh[0]);
+  mx_store_relaxed(&mx_settings.key1, fresh[1]);
+  mx_settings_close(outer);
   // Two threads may both draw: each mixture of their keys is as good.
   mx_store_release(&has_key, 1);
 }
@@ -63,9 +65,10 @@ static uint64_t sip_hash(uint64_t k0, uint64_t k1, uint64_t word) {
 uint64_t mx_random64(void) {
   if (mx_load_acquire(&has_key) == 0) draw_key();
   const uint64_t n = mx_add_relaxed(&counter, (uint64_t)1);
-  return sip_hash(mx_load_relaxed(&key0), mx_load_relaxed(&key1), n);
+  return sip_hash(mx_load_relaxed(&mx_settings.key0), mx_load_relaxed(&mx_settings.key1), n);
 }
 
 mx_cold void mx_random_after_fork(void) {
+  if (MX_READ_ONLY) mx_settings_after_fork();
   if (mx_load_relaxed(&has_key) != 0) draw_key();
 }

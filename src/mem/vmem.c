@@ -9,8 +9,7 @@
 #include "bitmap.h"
 #include "random.h"
 
-mx_counters_t mx_process_counters;
-mx_memory_limit_t mx_memory_limit;
+mx_at_start mx_memory_limit_t mx_memory_limit;
 
 bool mx_memory_limit_room(size_t limit, size_t bytes) {
   const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
@@ -52,6 +51,8 @@ static struct {
   mx_atomic(size_t) units;  // that may be handed out so far
   mx_bits_t free[NEAR_UNITS_MAX / MX_WORD_BITS + 1];
 } near_zone;
+
+mx_counters_t mx_process_counters;
 
 static void open_near_units(size_t units) {
   const size_t now = mx_load_relaxed(&near_zone.units);
@@ -286,7 +287,7 @@ void* mx_vmem_map_meta(size_t size) {
   if (p == NULL) return NULL;
   // A large OS page would make the few records that are touched cost megabytes.
   if (mx_facts.large_page != 0 && size >= mx_facts.large_page) {
-    mx_os_advise_large(p, size + 2 * guard, false);
+    mx_os_refuse_large(p, size + 2 * guard);
   }
   if (guard == 0) return p;
   mx_os_guard(p, guard, true);
@@ -296,6 +297,10 @@ void* mx_vmem_map_meta(size_t size) {
 
 void mx_vmem_unmap_meta(void* p, size_t size) {
   mx_vmem_unmap((uint8_t*)p - guard_size(), size + 2 * guard_size(), 0);
+}
+
+void mx_vmem_seal_meta(void* p, size_t size) {
+  mx_os_seal((uint8_t*)p - guard_size(), size + 2 * guard_size());
 }
 
 bool mx_vmem_commit(void* p, size_t size) {
@@ -340,9 +345,9 @@ bool mx_vmem_discard(void* p, size_t size) {
 
 #define META_CHUNK (256 * MX_KIB)
 
-mx_atomic(mx_meta_chunk_t*) mx_meta_chunks;
+mx_at_start mx_atomic(mx_meta_chunk_t*) mx_meta_chunks;
 
-static struct {
+static mx_at_start struct {
   mx_lock_t lock;
   uint8_t* next;
   uint8_t* end;

@@ -32,6 +32,8 @@ bool mx_vmem_unmap(void* p, size_t size, size_t committed);
 // As map and unmap, for metadata: between guards in the builds that have them.
 void* mx_vmem_map_meta(size_t size);
 void mx_vmem_unmap_meta(void* p, size_t size);
+// It stays where it is, whatever anybody asks of the OS, if the OS can do that.
+void mx_vmem_seal_meta(void* p, size_t size);
 // Makes reserved addresses usable. What is usable already must not be among them: its users may
 // have given it another protection.
 bool mx_vmem_commit(void* p, size_t size);

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #if MX_HAS_LIBC
 #include <sys/auxv.h>
 #endif
@@ -49,6 +50,8 @@
 
 #if defined(MI_OS_PAGE_SIZE)
 size_t mx_linux_page_size(void) { return MI_OS_PAGE_SIZE; }
+#elif MX_HAS_LIBC && (defined(__x86_64__) || defined(__i386__))
+size_t mx_linux_page_size(void) { return 4096; }
 #elif MX_HAS_LIBC
 size_t mx_linux_page_size(void) {
   const unsigned long page = getauxval(AT_PAGESZ);
@@ -232,6 +235,17 @@ bool mx_os_protect(void* p, size_t size, bool accessible) {
   return set_access(p, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
+  return set_access(p, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+
+// Linux 6.10, for processes of 64 bits; the number is the same on all processors. Where a filter of
+// system calls lies already, it may end the process for one that it does not know.
+void mx_os_seal(void* p, size_t size) {
+  if (!MX_64BIT || mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0) return;
+  mx_syscall3(462, p, size, 0);
+}
+
 // Guards of Linux 6.13 lie in the page tables and cost no mapping; without them the range gets
 // another protection, which splits a mapping: of those a process may have only so many
 // (vm.max_map_count, 65530 by default), so guards stop at a quarter.
@@ -268,8 +282,11 @@ static bool gives_large(void) {
 
 // Mappings that were advised differently are not joined, and count one by one.
 void mx_os_advise_large(void* p, size_t size, bool want) {
-  if (want || gives_large()) advise(p, size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (want) advise(p, size, MADV_HUGEPAGE);
+  else if (gives_large()) mx_os_refuse_large(p, size);
 }
+
+void mx_os_refuse_large(void* p, size_t size) { advise(p, size, MADV_NOHUGEPAGE); }
 
 void mx_os_advise_numa(void* p, size_t size, int node) {
   if (node < 0 || node >= (int)(8 * sizeof(unsigned long))) return;

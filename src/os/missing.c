@@ -20,6 +20,15 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
 
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 
+bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
+  (void)p, (void)size, (void)read_only;
+  return false;
+}
+
+void mx_os_seal(void* p, size_t size) { (void)p, (void)size; }
+
+void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
+
 // Windows chooses the node when memory is committed, which happens elsewhere: see mx_os_map_large.
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 #endif

@@ -57,8 +57,14 @@ mx_move_t mx_os_move(void* from, void* to, size_t size);
 bool mx_os_guard(void* p, size_t size, bool install);
 // Makes a range inaccessible and accessible again, keeping its contents.
 bool mx_os_protect(void* p, size_t size, bool accessible);
+// Makes committed memory read-only, or writable again, keeping its contents.
+bool mx_os_protect_writes(void* p, size_t size, bool read_only);
+// What is mapped there stays so, with its protection: no later call can change it. A hint.
+void mx_os_seal(void* p, size_t size);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
+// Refuses them without asking whether there may be any. A hint.
+void mx_os_refuse_large(void* p, size_t size);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 

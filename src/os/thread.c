@@ -4,7 +4,7 @@
 #include "thread.h"
 
 mx_thread_local uint32_t mx_call_depth_var;
-mx_atomic(uint32_t) mx_call_pending;  // the child of a fork has something to set right
+mx_at_start mx_atomic(uint32_t) mx_call_pending;  // the child of a fork has something to set right
 static void (*pending_run)(void);
 
 void mx_call_then(void (*run)(void)) {

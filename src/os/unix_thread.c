@@ -52,8 +52,8 @@ bool mx_os_thread_start(void (*run)(void)) {
 
 // ---- ends of threads ---------------------------------------------------------------------------
 
-static pthread_key_t exit_key;
-static mx_atomic(int) exit_key_made;
+static mx_at_start pthread_key_t exit_key;
+static mx_at_start mx_atomic(int) exit_key_made;
 
 void mx_os_thread_setup(void (*at_exit)(void* value)) {
   const int saved = errno;

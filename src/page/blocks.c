@@ -18,7 +18,7 @@
 #define CARVE_PRESENT_BLOCKS 16
 #define CARVE_PRESENT_MAX (64 * MX_KIB)
 
-mx_page_t mx_page_none;
+mx_at_start mx_page_t mx_page_none;
 
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {
@@ -126,7 +126,11 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   if (count * size > MX_CARVE_MAX) count = MX_CARVE_MAX / size;
   if (count * size < mx_facts.os_page) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
-  return (uint32_t)mx_min(count, limit - page->capacity);
+  count = mx_min(count, limit - page->capacity);
+  // Blocks with canaries begin a little behind an OS page: the last of them ends before the next.
+  const uintptr_t end = (uintptr_t)page->start + (page->capacity + count) * size;
+  const size_t beyond = mx_div_up(end % mx_facts.os_page, size);
+  return (uint32_t)(MX_PADDING && beyond < count ? count - beyond : count);
 }
 
 // As carve_count, but for what is present: 0 when it would be no more.

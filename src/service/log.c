@@ -16,6 +16,7 @@
 
 #include "../base/check.h"
 #include "../base/options.h"
+#include "../mem/settings.h"
 #include "../os/os.h"
 #include "../os/thread.h"
 
@@ -24,17 +25,13 @@
 
 enum { STAGE_KEEP, STAGE_STDERR_AND_KEEP, STAGE_HANDLER, STAGE_STDERR };
 
-static mx_atomic(int) stage;
-static mx_atomic(mx_output_fun*) output_fun;
-static mx_atomic(void*) output_arg;
-static mx_atomic(mx_error_fun*) error_fun;
-static mx_atomic(void*) error_arg;
+static mx_at_start mx_atomic(int) stage;
 static mx_atomic(long) shown_errors;
 static mx_atomic(long) shown_warnings;
-static mx_atomic(uintptr_t) main_thread;
+static mx_at_start mx_atomic(uintptr_t) main_thread;
 
 static char kept[KEEP_SIZE + 1];
-static mx_atomic(size_t) kept_length;
+static mx_at_start mx_atomic(size_t) kept_length;
 
 mx_used static mx_thread_local bool delivering;
 mx_used static mx_thread_local bool in_error_handler;
@@ -69,9 +66,9 @@ static void deliver(const char* text, size_t length) {
   if (length == 0 || mx_tls(delivering)) return;
   mx_tls(delivering) = true;
   const int now = mx_load_acquire(&stage);
-  mx_output_fun* const fun = mx_load_acquire(&output_fun);
-  void* const arg = mx_load_acquire(&output_arg);
-  if (now == STAGE_HANDLER && fun != NULL && fun == mx_load_relaxed(&output_fun)) {
+  mx_output_fun* const fun = mx_load_acquire(&mx_settings.output_fun);
+  void* const arg = mx_load_acquire(&mx_settings.output_arg);
+  if (now == STAGE_HANDLER && fun != NULL && fun == mx_load_relaxed(&mx_settings.output_fun)) {
     fun(text, arg);
   } else {
     if (now <= STAGE_STDERR_AND_KEEP) keep(text, length);
@@ -86,18 +83,24 @@ void mx_log_ready(void) {
   send_kept(NULL, NULL, mx_load_acquire(&kept_length));
 }
 
+// Out of use while its argument changes, as the error function below.
+static void set_output(mx_output_fun* out, void* arg) {
+  const bool outer = mx_settings_open();
+  mx_store_release(&mx_settings.output_fun, (mx_output_fun*)NULL);
+  mx_store_release(&mx_settings.output_arg, arg);
+  mx_store_release(&mx_settings.output_fun, out);
+  mx_settings_close(outer);
+}
+
 void mx_log_set_output(mx_output_fun* out, void* arg) {
   const int saved = errno;
   if (out == NULL) {
     // A process that never became ready would otherwise lose what it has said so far.
     mx_log_ready();
     mx_store_release(&stage, (int)STAGE_STDERR);
-    mx_store_release(&output_fun, (mx_output_fun*)NULL);
+    set_output(NULL, NULL);
   } else {
-    // Out of use while its argument changes, as the error function below.
-    mx_store_release(&output_fun, (mx_output_fun*)NULL);
-    mx_store_release(&output_arg, arg);
-    mx_store_release(&output_fun, out);
+    set_output(out, arg);
     mx_store_release(&stage, (int)STAGE_HANDLER);
     const size_t length = mx_load_acquire(&kept_length);
     const bool outer = mx_tls(delivering);
@@ -165,9 +168,11 @@ void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...) {
 // ---- errors ------------------------------------------------------------------------------------
 
 void mx_log_set_error(mx_error_fun* fun, void* arg) {
-  mx_store_release(&error_fun, (mx_error_fun*)NULL);
-  mx_store_release(&error_arg, arg);
-  mx_store_release(&error_fun, fun);
+  const bool outer = mx_settings_open();
+  mx_store_release(&mx_settings.error_fun, (mx_error_fun*)NULL);
+  mx_store_release(&mx_settings.error_arg, arg);
+  mx_store_release(&mx_settings.error_fun, fun);
+  mx_settings_close(outer);
 }
 
 // The default policy: whether an error of this kind ends the process. Corruption always does in
@@ -223,10 +228,11 @@ mx_noreturn static void die(void) {
 }
 
 static void call_error_handler(int code) {
-  mx_error_fun* const fun = mx_load_acquire(&error_fun);
-  void* const arg = mx_load_acquire(&error_arg);
+  mx_error_fun* const fun = mx_load_acquire(&mx_settings.error_fun);
+  void* const arg = mx_load_acquire(&mx_settings.error_arg);
   // An error inside the handler is only printed: calling it again might never end.
-  if (fun == NULL || fun != mx_load_relaxed(&error_fun) || mx_tls(in_error_handler)) return;
+  if (fun == NULL || fun != mx_load_relaxed(&mx_settings.error_fun)) return;
+  if (mx_tls(in_error_handler)) return;
   mx_tls(in_error_handler) = true;
   fun(code, arg);
   mx_tls(in_error_handler) = false;
@@ -235,8 +241,8 @@ static void call_error_handler(int code) {
 static void message(mx_level_t level, int code, const char* fmt, ...) {
   const int saved = errno;
   // An error that ends the process is shown whatever the options say.
-  const bool fatal =
-      (level == MX_ERROR && mx_load_relaxed(&error_fun) == NULL && error_is_fatal(code));
+  const bool has_handler = (mx_load_relaxed(&mx_settings.error_fun) != NULL);
+  const bool fatal = (level == MX_ERROR && !has_handler && error_is_fatal(code));
   if (is_shown(level) || fatal) {
     va_list args;
     va_start(args, fmt);
@@ -251,7 +257,7 @@ static void message(mx_level_t level, int code, const char* fmt, ...) {
 void mx_log_init(void) {
   uintptr_t none = 0;
   mx_cas_strong_acq_rel(&main_thread, &none, mx_thread_id());
-  mx_hooks.message = message;
+  if (!MX_READ_ONLY || mx_hooks.message == NULL) mx_hooks.message = message;
 }
 
 void mx_assert_fail(const char* expr, const char* file, unsigned line, const char* func) {

@@ -11,11 +11,10 @@
 
 #include "../base/fmt.h"
 #include "../base/hooks.h"
+#include "../base/options.h"
 
 MX_BEGIN_DECLS
 
-typedef void mx_output_fun(const char* text, void* arg);
-typedef void mx_error_fun(int code, void* arg);
 
 // Registers mx_hooks.message. The caller becomes the main thread, whose messages have no thread
 // in front. Any number of calls.

@@ -10,9 +10,12 @@
 // environment.
 #include "option_names.h"
 
+#include <string.h>
+
 #include "../alloc/sample.h"
 #include "../base/bits.h"
 #include "../base/hooks.h"
+#include "../mem/settings.h"
 #include "../os/os.h"
 #include "../profile/profile.h"
 #include "give_back.h"
@@ -36,7 +39,7 @@ typedef struct option_range_s {
 static const option_range_t option_ranges[mx_opt_count] = {MX_OPTIONS(OPTION_RANGE)};
 
 static mx_atomic(int) origins[mx_opt_count];
-static mx_atomic(int) is_read;
+static mx_at_start mx_atomic(int) is_read;
 
 // How the value of an older name becomes one of the present option.
 enum {
@@ -137,9 +140,10 @@ static bool is_word(const char* text, const char* word) {
   return *word == 0 && *text == 0;
 }
 
-static bool is_one_of(const char* text, const char* const* words, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (is_word(text, words[i])) return true;
+// One of several words, behind each of which and behind all of which there is a 0.
+static bool is_one_of(const char* text, const char* words) {
+  for (; *words != 0; words += strlen(words) + 1) {
+    if (is_word(text, words)) return true;
   }
   return false;
 }
@@ -177,14 +181,12 @@ static long to_kib(size_t number, size_t unit, bool overflowed) {
 }
 
 bool mx_option_parse(const char* text, mx_unit_t in, long* value) {
-  static const char* const yes[] = {"", "1", "TRUE", "YES", "ON"};
-  static const char* const no[] = {"0", "FALSE", "NO", "OFF"};
   size_t length = 0;
   while (text[length] != 0) {
     if (++length > VALUE_MAX) return false;
   }
-  if (is_one_of(text, yes, 5)) { *value = 1; return true; }
-  if (is_one_of(text, no, 4)) { *value = 0; return true; }
+  if (length == 0 || is_one_of(text, "1\0TRUE\0YES\0ON\0")) { *value = 1; return true; }
+  if (is_one_of(text, "0\0FALSE\0NO\0OFF\0")) { *value = 0; return true; }
   while (*text == ' ' || *text == '\t') text++;
   const bool negative = (*text == '-');
   if (*text == '-' || *text == '+') text++;
@@ -214,6 +216,12 @@ long mx_option_clamp(int option, long value) {
   return value < range->least ? range->least : (value > range->most ? range->most : value);
 }
 
+static void set_value(int option, long value) {
+  const bool outer = mx_settings_open();
+  mx_store_relaxed(&mx_option_values[option], value);
+  mx_settings_close(outer);
+}
+
 // Writes a value unless one of higher standing is there.
 static void store(int option, long wanted, int origin) {
   if (mx_load_relaxed(&origins[option]) > origin) return;
@@ -224,13 +232,13 @@ static void store(int option, long wanted, int origin) {
     mx_warning("option %s: %ld%s is beyond what it can be; it is %ld%s\n", names[option], wanted,
                unit, value, unit);
   }
-  mx_store_relaxed(&mx_option_values[option], value);
+  set_value(option, value);
   // A range stays a range: the end that was not named follows the other.
   const bool is_min = (option == mx_opt_guarded_min);
   if (!is_min && option != mx_opt_guarded_max) return;
   const int other = (is_min ? mx_opt_guarded_max : mx_opt_guarded_min);
   const long there = mx_load_relaxed(&mx_option_values[other]);
-  if (is_min ? value > there : value < there) mx_store_relaxed(&mx_option_values[other], value);
+  if (is_min ? value > there : value < there) set_value(other, value);
 }
 
 // ---- the environment ---------------------------------------------------------------------------
@@ -271,12 +279,12 @@ static void note_entry(const char* entry, findings_t* found) {
 static void warn_invalid(int option, const char* name, const char* value) {
   // A bad MIMALLOC_VERBOSE cannot be shown by the option that it was to set, so it shows itself.
   const bool forced = (option == mx_opt_verbose && mx_option(verbose) == 0);
-  if (forced) mx_store_relaxed(&mx_option_values[mx_opt_verbose], 1L);
+  if (forced) set_value(mx_opt_verbose, 1);
   mx_warning("environment option mimalloc_%s has an invalid value: \"%.*s\" (it stays %ld%s)\n",
              name, VALUE_MAX, value,
              forced ? 0L : mx_load_relaxed(&mx_option_values[option]),
              mx_option_is_size(option) ? " KiB" : "");
-  if (forced) mx_store_relaxed(&mx_option_values[mx_opt_verbose], 0L);
+  if (forced) set_value(mx_opt_verbose, 0);
 }
 
 static mx_unit_t unit_of(int option) {

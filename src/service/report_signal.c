@@ -11,7 +11,7 @@ enum { WANT_REPORT = 1, WANT_PROFILE = 2 };
 
 static mx_atomic(uint32_t) things_wanted;
 static mx_atomic(mx_visit_fn*) visit_before;  // what the hook was, if that is not over
-static int report_number, profile_number;     // of the signals; constant after the start
+static mx_at_start int report_number, profile_number;  // of the signals; constant after the start
 
 mx_noinline static void print_report(void) {
   mx_report_t report;
@@ -24,7 +24,7 @@ mx_noinline static void print_report(void) {
 static void visit_for_wishes(void) {
   mx_visit_fn* hooked = &visit_for_wishes;
   mx_visit_fn* const before = mx_exchange_acq_rel(&visit_before, (mx_visit_fn*)NULL);
-  mx_cas_strong_acq_rel(&mx_hooks.slow_visit, &hooked, before);
+  mx_cas_strong_acq_rel(&mx_visits.slow_visit, &hooked, before);
   const uint32_t wanted = mx_exchange_acq_rel(&things_wanted, (uint32_t)0);
   if ((wanted & WANT_REPORT) != 0) print_report();
   if ((wanted & WANT_PROFILE) != 0) mx_prof_dump_now();
@@ -33,7 +33,7 @@ static void visit_for_wishes(void) {
 
 static void want(uint32_t what) {
   mx_or_acq_rel(&things_wanted, what);
-  mx_visit_fn* const before = mx_exchange_acq_rel(&mx_hooks.slow_visit, &visit_for_wishes);
+  mx_visit_fn* const before = mx_exchange_acq_rel(&mx_visits.slow_visit, &visit_for_wishes);
   if (before != &visit_for_wishes) mx_store_release(&visit_before, before);
   mx_arenas_wake_background();
 }

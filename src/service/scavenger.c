@@ -31,8 +31,8 @@
 
 enum { ABSENT, RUNNING, STOPPING };
 
-static mx_atomic(uint32_t) state;
-static mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
+static mx_at_start mx_atomic(uint32_t) state;
+static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
 
@@ -114,7 +114,7 @@ static void run(void) {
     const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
     const round_t round = work(with_holes);
     mx_limits_tick();
-    mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+    mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
     if (visit != NULL) visit();
     const uint64_t now = mx_os_clock_msecs();
     if (with_holes) {
@@ -137,7 +137,7 @@ static void run(void) {
 
 // ---- start and end -----------------------------------------------------------------------------
 
-static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_hooks.slow_visit, visit); }
+static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_visits.slow_visit, visit); }
 
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;

@@ -221,7 +221,7 @@ static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   stats->theaps.current++;
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     if (theap->bins.current[bin] != &mx_page_none) add_page(stats, theap->bins.current[bin], true);
-    for (mx_page_t* page = theap->bins.partial[bin]; page != NULL; page = page->next) {
+    for (mx_page_t* page = theap->lists.partial[bin]; page != NULL; page = page->next) {
       add_page(stats, page, false);
     }
   }
@@ -240,7 +240,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
 
 // ---- the process -------------------------------------------------------------------------------
 
-static mx_atomic(uint64_t) start_msecs;
+static mx_at_start mx_atomic(uint64_t) start_msecs;
 
 void mx_stats_init(void) {
   uint64_t none = 0;

@@ -146,7 +146,8 @@ bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     const mx_page_t* const current = theap->bins.current[bin];
     if (current != &mx_page_none && !visit_page(current, visit)) return false;
-    if (!visit_list(theap->bins.partial[bin], visit) || !visit_list(theap->bins.full[bin], visit)) {
+    if (!visit_list(theap->lists.partial[bin], visit) ||
+        !visit_list(theap->lists.full[bin], visit)) {
       return false;
     }
   }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "expect.h"
+#include "has_time.h"
 
 static const size_t sizes[] = {0,   1,   7,    8,    15,   16,   17,    31,    64,     100,  255,
                                256, 500, 1024, 1025, 4095, 4096, 10000, 65536, 100000, 1 << 20};
@@ -96,7 +97,8 @@ static void use_at(size_t size, size_t align, size_t offset) {
 
 static void test_offsets(void) {
   dirty_the_heap();
-  for (size_t i = 0; i < OFFSETS; i++) {
+  time_t begun = 0;
+  for (size_t i = 0; i < OFFSETS && has_time(&begun); i++) {
     for (size_t align = 1; align <= 65536; align *= 2) {
       const size_t step = (align > 4096 ? 5 : 1);
       for (size_t s = 0; s < SIZES; s += step) use_at(sizes[s], align, offsets[i]);
@@ -212,7 +214,8 @@ static void test_realloc(void) {
 // Small steps, for which room is left; what lies in front of the block or behind it must not know.
 static void test_growing(void) {
   error_count = 0;
-  for (size_t offset = 0; offset < 40; offset += 9) {
+  time_t begun = 0;
+  for (size_t offset = 0; offset < 40 && has_time(&begun); offset += 9) {
     for (size_t align = 16; align <= ((size_t)1 << 17); align *= 8) {
       void* p = mi_malloc_aligned_at(10000, align, offset);
       for (size_t size = 10000; size < 600000; size += size / 20) {
@@ -309,7 +312,8 @@ static void* resize_and_free(void* arg) {
 // The maker is alive in some rounds, and in the others its pages are nobody's, so that those who
 // free become their owners.
 static void test_threads(void) {
-  for (int round = 0; round < 20; round++) {
+  time_t begun = 0;
+  for (int round = 0; round < 20 && has_time(&begun); round++) {
     pthread_t maker, users[2];
     int from[2] = {0, 1};
     if (round % 2 == 0) {

@@ -4,10 +4,12 @@
 #include <mimalloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "api_check.h"
+#include "has_time.h"
 
 enum { THREADS = 4, BLOCKS = 300, ROUNDS = 50 };
 
@@ -36,6 +38,8 @@ static size_t size_of_round(unsigned seed) {
 typedef struct shared_s {
   pthread_barrier_t barrier;
   mi_heap_t* heap;
+  time_t begun;
+  bool is_over;  // of all at the same round
   _Atomic(void*) blocks[THREADS][BLOCKS];
 } shared_t;
 
@@ -48,6 +52,7 @@ typedef struct worker_s {
 
 static void start(worker_t* workers, void* (*run)(void*)) {
   CHECK(pthread_barrier_init(&shared.barrier, NULL, THREADS) == 0);
+  shared.begun = 0;
   for (unsigned i = 0; i < THREADS; i++) {
     workers[i].id = i;
     CHECK(pthread_create(&workers[i].thread, NULL, run, &workers[i]) == 0);
@@ -59,16 +64,22 @@ static void join(worker_t* workers) {
   pthread_barrier_destroy(&shared.barrier);
 }
 
+// Whether there is no time for another round, which has a heap else.
+static bool has_ended(const worker_t* me) {
+  if (me->id == 0) {
+    shared.is_over = !has_time(&shared.begun);
+    if (!shared.is_over) CHECK((shared.heap = mi_heap_new()) != NULL);
+  }
+  pthread_barrier_wait(&shared.barrier);
+  return shared.is_over;
+}
+
 // ---- a heap is deleted while all free its blocks -----------------------------------------------
 
 static void* run_delete(void* arg) {
   const worker_t* const me = (const worker_t*)arg;
   for (unsigned round = 0; round < ROUNDS; round++) {
-    if (me->id == 0) {
-      shared.heap = mi_heap_new();
-      CHECK(shared.heap != NULL);
-    }
-    pthread_barrier_wait(&shared.barrier);
+    if (has_ended(me)) break;
     for (unsigned i = 0; i < BLOCKS; i++) {
       void* const block = filled(shared.heap, size_of_round(round * 7 + i % 9));
       atomic_store(&shared.blocks[me->id][i], block);
@@ -95,8 +106,7 @@ static void* run_delete(void* arg) {
 static void* run_destroy(void* arg) {
   const worker_t* const me = (const worker_t*)arg;
   for (unsigned round = 0; round < ROUNDS; round++) {
-    if (me->id == 0) shared.heap = mi_heap_new();
-    pthread_barrier_wait(&shared.barrier);
+    if (has_ended(me)) break;
     for (unsigned i = 0; i < BLOCKS; i++) filled(shared.heap, size_of_round(round * 5 + i % 7));
     pthread_barrier_wait(&shared.barrier);
     if (me->id == round % THREADS) {
@@ -133,7 +143,8 @@ static void* run_ending(void* arg) {
 }
 
 static void test_threads_end(void) {
-  for (unsigned round = 0; round < 200; round++) {
+  time_t begun = 0;
+  for (unsigned round = 0; round < 200 && has_time(&begun); round++) {
     pthread_barrier_t used;
     CHECK(pthread_barrier_init(&used, NULL, 3) == 0);
     ending_t e = {mi_heap_new(), &used};

@@ -33,6 +33,20 @@ static double replace(void) {
   return best;
 }
 
+// How many of the blocks' stretches of 64 KiB are seen for the first time.
+static size_t new_stretches(void) {
+  static uintptr_t seen[16 * MANY / 4096];
+  static size_t count;
+  const size_t before = count;
+  for (int i = 0; i < MANY; i++) {
+    const uintptr_t at = (uintptr_t)blocks[i] >> 16;
+    size_t k = count;
+    while (k > 0 && seen[k - 1] != at) k--;
+    if (k == 0 && count < sizeof(seen) / sizeof(seen[0])) seen[count++] = at;
+  }
+  return count - before;
+}
+
 int main(void) {
   for (int i = 0; i < FEW; i++) blocks[i] = mi_malloc(0);
   const double few = replace();
@@ -40,7 +54,11 @@ int main(void) {
   const double many = replace();
   printf("%d replaced: %.6f s of %d, %.6f s of %d\n", TURNS, few, FEW, many, MANY);
   EXPECT(many < 30 * few + 0.005);
+  EXPECT(new_stretches() > 30);
+  // What was full and is free again serves again.
   for (int i = 0; i < MANY; i++) mi_free(blocks[i]);
-  EXPECT(mi_malloc(0) != NULL);
+  for (int i = 0; i < MANY; i++) blocks[i] = mi_malloc(0);
+  EXPECT(new_stretches() < 30);
+  for (int i = 0; i < MANY; i++) mi_free(blocks[i]);
   return expect_end("zero-sized");
 }

@@ -32,7 +32,7 @@ static void damage(int what) {
     case OWNER: page->theap = NULL; break;
     case BIN: page->bin++; break;
     case CAPACITY: page->capacity = page->reserved + 1; break;
-    case LIST: mx_tls_theap->bins.partial_count[page->bin]++; break;
+    case LIST: mx_tls_theap->lists.partial_count[page->bin]++; break;
     default: break;
   }
 }

@@ -62,6 +62,8 @@ static const struct {
     {"getppid", SYS_getppid, 0},
     {"kcmp", SYS_kcmp, 0},
     {"prlimit64", SYS_prlimit64, 0},
+    {"msync", SYS_msync, 0},
+    {"mseal", 462, 0},
 };
 
 static const struct {

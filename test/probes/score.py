@@ -414,6 +414,12 @@ def find_peer(file):
     return found[0] if found else None
 
 
+def our_library(build):
+    """The allocator in the folder of a build, where libraries of its tests may lie, too; or None."""
+    names = ("libmimalloc.so", "libmimalloc-secure.so", "libmimalloc-debug.so")
+    return next((build / name for name in names if (build / name).exists()), None)
+
+
 def libraries(options):
     found = []
     if not options.only:
@@ -423,8 +429,8 @@ def libraries(options):
             if path:
                 found.append(Library(name, path))
         for build in OURS:
-            made = [p for p in sorted((PROJECT / "out" / build).glob("libmimalloc*.so"))]
-            found += [Library(build, path) for path in made[:1]]
+            path = our_library(PROJECT / "out" / build)
+            found += [Library(build, path)] if path else []
     found += [Library(name, pathlib.Path(path).absolute()) for name, path in options.lib]
     if options.memcheck:
         prefix = ("valgrind", "-q", "--leak-check=no", "--error-exitcode=99",

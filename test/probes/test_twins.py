@@ -40,6 +40,17 @@ class Ends(unittest.TestCase):
             self.assertEqual(twins.stopped(collections.Counter(outcomes)), share)
 
 
+class Libraries(unittest.TestCase):
+    def test_the_allocator_of_a_build_is_found_beside_other_libraries(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder)
+            (build / "libmimalloc-trace-record.so").touch()
+            self.assertIsNone(twins.score.our_library(build))
+            for name in "libmimalloc-secure.so", "libmimalloc.so":
+                (build / name).touch()
+                self.assertEqual(twins.score.our_library(build), build / name)
+
+
 class Runner(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -193,8 +193,7 @@ def libraries(options):
     if options.only:
         return given, []
     found, absent = [], []
-    candidates = [(name, next(iter(sorted((PROJECT / "out" / build).glob("libmimalloc*.so"))), None))
-                  for name, build in OURS.items()]
+    candidates = [(name, score.our_library(PROJECT / "out" / build)) for name, build in OURS.items()]
     candidates += [(name, path) for name, path in
                    [(n, options.peers / file) for n, file in BUILT.items()]]
     candidates += [("scudo", scudo())]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Tests mem/bitmap next to arrays of bools: every operation on every run of a few words whose bits
-// come in runs, in singles, or are all the same; and claims of threads at the same words.
+// come in runs, in singles, or are all the same; and claims of threads at the same words. And that the
+// small generator draws every one of a few places about as often.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../../src/mem/bitmap.h"
+#include "../../src/mem/random.h"
 
 #define WORDS 3
 #define BITS (WORDS * MX_WORD_BITS)
@@ -157,6 +159,13 @@ static void check_threads(void) {
   EXPECT(mx_bits_count(contended, 0, 2 * MX_WORD_BITS) == 2 * MX_WORD_BITS, 0, 0);
 }
 
+static void check_draws(void) {
+  unsigned count[16] = {0};
+  uint64_t state = 1;
+  for (int i = 0; i < 16000; i++) count[mx_random_step(&state) >> 60]++;
+  for (size_t k = 0; k < 16; k++) EXPECT(count[k] > 800 && count[k] < 1200, k, count[k]);
+}
+
 int main(void) {
   static const unsigned longest[] = {0, 1, 3, 20, 64, 100, 150};
   // Behind the words lies one that a search of too many bits would find something in.
@@ -176,5 +185,6 @@ int main(void) {
   }
   EXPECT(bits[WORDS] == UINT64_MAX, 0, 0);
   check_threads();
+  check_draws();
   return failures != 0;
 }

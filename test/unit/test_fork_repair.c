@@ -33,9 +33,9 @@ static void* live[BLOCKS];
 static sem_t ready, leave;
 static int messages;
 
-static void on_message(mx_level_t level, int code, const char* format, ...) {
-  (void)format;
-  messages += (level == MX_ERROR && code != 0);
+static void on_error(int code, void* arg) {
+  (void)arg;
+  messages += (code != 0);
 }
 
 // Half of the blocks stay, the others are free; the newest page is this thread's current one.
@@ -108,7 +108,7 @@ static bool is_new(void* const* fresh, int count) {
 
 static int child(void) {
   static void* fresh[FRESH];
-  mx_hooks.message = on_message;
+  mi_register_error(on_error, NULL);
   for (int i = 0; i < FRESH; i++) {
     fresh[i] = mi_malloc(SIZE);
     EXPECT(fresh[i] != NULL && is_new(fresh, i));

@@ -35,13 +35,13 @@ int main(void) {
     if (first == NULL) first = page;
     mx_theap_adopt(theap, page);
   }
-  EXPECT(count(theap->bins.partial[BIN]) == PAGES);
-  EXPECT(theap->bins.partial_count[BIN] == PAGES);
+  EXPECT(count(theap->lists.partial[BIN]) == PAGES);
+  EXPECT(theap->lists.partial_count[BIN] == PAGES);
   EXPECT(mx_theap_is_valid(theap));
   mx_theap_give_up_oldest(theap, BIN);
   EXPECT(mx_pagemap_get(first->start) != first);  // empty, it was released
-  EXPECT(count(theap->bins.partial[BIN]) == PAGES - 1);
-  EXPECT(theap->bins.partial_count[BIN] == PAGES - 1);
+  EXPECT(count(theap->lists.partial[BIN]) == PAGES - 1);
+  EXPECT(theap->lists.partial_count[BIN] == PAGES - 1);
 
   // No visit collects in all of them, and after enough visits none is left.
   mi_option_set(mi_option_generic_collect, 10);
@@ -49,11 +49,11 @@ int main(void) {
   for (size_t before = PAGES - 1, now; before > 0 && visits < PAGES; visits++, before = now) {
     theap->visits++;
     mx_theap_housekeeping(theap);
-    now = theap->bins.partial_count[BIN];
+    now = theap->lists.partial_count[BIN];
     if (before - now > most) most = before - now;
     if (visits % 1000 == 0) EXPECT(mx_theap_is_valid(theap));
   }
-  EXPECT(theap->bins.partial_count[BIN] == 0 && theap->bins.partial[BIN] == NULL);
+  EXPECT(theap->lists.partial_count[BIN] == 0 && theap->lists.partial[BIN] == NULL);
   EXPECT(most > 0 && most <= 100);
   EXPECT(mx_theap_is_valid(theap));
   printf("%zu visits, %zu pages in one at most: %d failures\n", visits, most, failures);

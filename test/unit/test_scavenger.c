@@ -40,7 +40,7 @@ static void use_memory(void) {
 static void test_taken_back(void) {
   is_let_run = true;
   mi_option_set(mi_option_background_purge, 1);
-  mx_visit_fn* const visit = mx_load_relaxed(&mx_hooks.slow_visit);
+  mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
   EXPECT(visit != NULL);
   if (visit == NULL) return;
   void* blocks[64];
@@ -48,7 +48,7 @@ static void test_taken_back(void) {
   for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(300000);
   visit();
   EXPECT(!mx_scavenger_is_running());
-  EXPECT(mx_load_relaxed(&mx_hooks.slow_visit) == NULL);
+  EXPECT(mx_load_relaxed(&mx_visits.slow_visit) == NULL);
   for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
