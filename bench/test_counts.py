@@ -149,7 +149,8 @@ class Baseline(unittest.TestCase):
         self.assertEqual(self.compare(instructions=1011)[0],
                          ["a: instructions 1,000 -> 1,011 +1.1 %"])
         self.assertEqual(len(self.compare(instructions=989)[0]), 1)
-        self.assertEqual(len(self.compare(rmws=11, calls=19)[0]), 2)
+        self.assertEqual(self.compare(rmws=14, calls=16)[0], [])
+        self.assertEqual(len(self.compare(rmws=15, calls=15)[0]), 2)
 
     def test_slack(self):
         self.assertEqual(self.compare(faults=106, peak=1256)[0], [])
