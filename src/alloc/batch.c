@@ -27,12 +27,14 @@
 // Whether a candidate of a bin is a sample, given what it asks for.
 static bool is_sample(const mx_theap_t* theap, size_t size, size_t block_size) {
   const double mean = (double)theap->sampling.mean;
+  if (size == block_size) return true;
   return mx_poisson_draw(mx_poisson_share(size, mean) / mx_poisson_share(block_size, mean));
 }
 
 static void draw_batch(const mx_theap_t* theap, mx_batch_t* batch, size_t block_size) {
   batch->drawn_at = theap->sampling.seen;
   batch->until = (uint64_t)(mx_poisson_distance((double)theap->sampling.mean) / (double)block_size);
+  batch->block_size = block_size;
 }
 
 // How many blocks a current page's list has: those that are carved, and neither in use nor holes.
@@ -42,11 +44,10 @@ static uint64_t list_length(const mx_page_t* page) {
   return page->capacity - holes - (page->used - 1);
 }
 
-// Moves the first blocks of a current page's list to the batch, `most` or all that there are; how
-// many.
-static uint64_t fill_batch(mx_batch_t* batch, mx_page_t* page, uint64_t most) {
+// Moves the first blocks of a current page's list to the batch, as many as there may be.
+static void fill_batch(mx_batch_t* batch, mx_page_t* page) {
   const uint64_t length = list_length(page);
-  const uint64_t count = (length < most ? length : most);
+  const uint64_t count = (length < batch->until ? length : batch->until);
   mx_block_t* const first = page->free;
   mx_block_t* rest = NULL;
   if (count < length) {
@@ -57,9 +58,8 @@ static uint64_t fill_batch(mx_batch_t* batch, mx_page_t* page, uint64_t most) {
   }
   page->free = rest;
   page->used += (uint32_t)count;
-  batch->page.free = first;
-  batch->page.block_size = page->block_size;
-  return count;
+  batch->free = first;
+  batch->until -= count;
 }
 
 // A block for an allocation that is no sample. One that was a candidate does not count.
@@ -72,13 +72,13 @@ static mx_block_t* take_unsampled(mx_theap_t* theap, size_t bin, bool counts, bo
   batch->until += !counts;
   // What ran meanwhile may have filled the batch, or made an end of all batches.
   mx_page_t* page = theap->bins.current[bin];
-  if (batch->page.free == NULL && page->free == NULL) {
+  if (batch->free == NULL && page->free == NULL) {
     page = mx_theap_refill(theap, bin, is_zero);
     if (page == NULL) return NULL;
   }
   if (!theap->sampling.is_batched) return mx_page_pop(page);
-  if (batch->page.free == NULL) batch->until -= fill_batch(batch, page, batch->until);
-  return mx_page_pop(&batch->page);
+  if (batch->free == NULL) fill_batch(batch, page);
+  return mx_page_pop(batch);
 }
 
 static void* alloc_unsampled(mx_theap_t* theap, size_t bin, bool counts, bool zero) {
@@ -108,25 +108,31 @@ mx_noinline static void* batch_candidate(size_t size, mx_theap_t* theap, size_t 
 }
 
 mx_noinline static void* batch_visit(size_t size, mx_theap_t* theap, size_t bin, bool zero) {
+  mx_batch_t* const batch = &theap->sampling.batches[bin];
+  if (mx_unlikely(batch->drawn_at != theap->sampling.seen)) {
+    draw_batch(theap, batch, mx_bin_size(bin));
+  }
+  if (mx_unlikely(batch->until == 0)) return batch_candidate(size, theap, bin, zero);
   mx_call_enter();
   void* const p = alloc_unsampled(theap, bin, true, zero);
   mx_call_leave();
   return p != NULL ? p : mx_alloc_failed(size);
 }
 
+// A new batch of all that the page has, without a call: so most of them are.
 void* mx_batch_alloc(mx_theap_t* theap, size_t size, bool zero) {
   const size_t bin = mx_bin_of(size == 0 ? 1 : size);
   mx_batch_t* const batch = &theap->sampling.batches[bin];
   mx_page_t* const page = theap->bins.current[bin];
-  if (mx_unlikely(batch->drawn_at != theap->sampling.seen)) {
-    draw_batch(theap, batch, mx_bin_size(bin));
-  }
-  if (mx_unlikely(batch->until == 0)) return batch_candidate(size, theap, bin, zero);
-  if (mx_unlikely(page->free == NULL || batch->page.free != NULL)) {
+  mx_block_t* const block = page->free;
+  const uint64_t length = page->capacity - (page->used - (uint64_t)1);
+  if (mx_unlikely(zero || block == NULL || batch->free != NULL || length > batch->until ||
+                  batch->drawn_at != theap->sampling.seen || mx_page_has_holes(page))) {
     return batch_visit(size, theap, bin, zero);
   }
-  batch->until -= fill_batch(batch, page, batch->until);
-  mx_block_t* const block = mx_page_pop(&batch->page);
-  if (zero) memset(block, 0, page->block_size);
+  page->free = NULL;
+  page->used += (uint32_t)length;
+  batch->until -= length;
+  batch->free = mx_block_next(page, block);
   return block;
 }

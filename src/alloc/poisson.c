@@ -39,14 +39,15 @@ static double natural_log(double x) {
 
 double mx_poisson_distance(double mean) { return -natural_log(uniform()) * mean; }
 
-// 1 - exp(-x). With x = n ln 2 + r, exp(-x) is exp(-r) halved n times. It is exact for small x.
+// 1 - exp(-x), to 12 digits, for small x too. With x = n ln 2 + r, exp(-x) is exp(-r) halved n
+// times.
 double mx_poisson_share(size_t size, double mean) {
   const double x = (double)size / mean;
   if (x > 40.0) return 1.0;
   const int n = (int)(x / LN2);
   const double r = x - n * LN2;
   double rest = 0.0;  // 1 - exp(-r)
-  for (int k = 20; k >= 1; k--) rest = r / k * (1.0 - rest);
+  for (int k = r < 0.05 ? 7 : 14; k >= 1; k--) rest = r / k * (1.0 - rest);
   for (int i = 0; i < n; i++) rest = 0.5 + 0.5 * rest;
   return rest;
 }

@@ -109,7 +109,7 @@ static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
     theap->bins.front[bin] = (!sampled   ? theap->bins.current[bin]
                          : !batched ? &mx_page_none
-                                    : &theap->sampling.batches[bin].page);
+                                    : &theap->sampling.batches[bin]);
   }
 }
 

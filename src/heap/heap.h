@@ -44,12 +44,9 @@ typedef struct mx_magazine_s {
 } mx_magazine_t;
 
 // Free blocks of a current page that the profiler lets a thread take without a look, as the list of
-// a page that only malloc sees: see alloc/batch.c. They count as used in their page.
-typedef struct mx_batch_s {
-  mx_page_t page;     // its list, and the size of its blocks
-  uint64_t until;     // allocations behind these up to the next that may be a sample
-  uint32_t drawn_at;  // the state of sampling that `until` was drawn in
-} mx_batch_t;
+// a page that only malloc sees: see alloc/batch.c. They count as used in their page. Of the record
+// only the first cache line is used.
+typedef struct mx_page_s mx_batch_t;
 
 #define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 

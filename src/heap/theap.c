@@ -167,9 +167,9 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 
 void mx_theap_end_batch(mx_theap_t* theap, size_t bin) {
   mx_batch_t* const batch = mx_theap_batch(theap, bin);
-  if (batch == NULL || batch->page.free == NULL) return;
-  batch->until += mx_page_put_back(theap->bins.current[bin], batch->page.free);
-  batch->page.free = NULL;
+  if (batch == NULL || batch->free == NULL) return;
+  batch->until += mx_page_put_back(theap->bins.current[bin], batch->free);
+  batch->free = NULL;
 }
 
 // The current page can give nothing: it leaves.

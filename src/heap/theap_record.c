@@ -129,7 +129,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   theap->collecting.at = NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
     mx_theap_set_current(theap, bin, &mx_page_none);
-    if (theap->sampling.is_batched) theap->sampling.batches[bin].page.free = NULL;
+    if (theap->sampling.is_batched) theap->sampling.batches[bin].free = NULL;
   }
 }
 

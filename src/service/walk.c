@@ -59,7 +59,7 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
     const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
     mx_freelist_mark(page, (const mx_block_t*)remote, marks->bits, &marks->count);
     const mx_batch_t* const batch = batch_of(page);
-    if (batch != NULL) mx_freelist_mark(page, batch->page.free, marks->bits, &marks->count);
+    if (batch != NULL) mx_freelist_mark(page, batch->free, marks->bits, &marks->count);
   }
   mark_other_free(page, marks);
   mx_holes_allow();
