@@ -1139,7 +1139,7 @@ typedef enum mi_option_e {
   mi_option_page_commit_on_demand,          ///< commit inside pages as they fill (0)
   mi_option_page_max_reclaim,               ///< reclaim at most so many pages, -1 any (-1)
   mi_option_page_cross_thread_max_reclaim,  ///< the same across threads (32)
-  mi_option_allow_thp,                      ///< transparent huge pages: 0 no, 1 yes, 2 all over
+  mi_option_allow_thp,                      ///< transparent huge pages: 0 no, 1 where blocks are filled (1), 2 all over
   mi_option_minimal_purge_size,             ///< purge at least so much at once, 0 auto (0 KiB)
   mi_option_arena_max_object_size,          ///< larger blocks come from the OS (2 GiB, in KiB)
   mi_option_arena_is_numa_local,            ///< use only arenas of the thread's node (0)

@@ -63,6 +63,7 @@
 
 #include "heap/adopt.c"
 #include "heap/claim.c"
+#include "heap/dense.c"
 #include "heap/fork.c"
 #include "heap/heap_cache.c"
 #include "heap/heap_end.c"

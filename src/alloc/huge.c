@@ -10,6 +10,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/adopt.h"
+#include "../heap/dense.h"
 #include "../heap/huge_cache.h"
 #include "../heap/os_pages.h"
 #include "../mem/vmem.h"
@@ -27,7 +28,7 @@
 #define GROW_STEP MX_MIB
 
 // A huge block of so many large OS pages may be backed by them.
-#define THP_PAGES_MIN 4
+#define THP_PAGES_MIN 2
 
 // ---- allocating and freeing --------------------------------------------------------------------
 
@@ -41,15 +42,11 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
-// Large OS pages back what is dense and lasting: with allow_thp=1 that is huge blocks of which a
-// few fit, and nothing else; with 2 these where they lie in no arena. A fresh one only; memory that
-// is present already stays as it is.
-static void advise_thp(const mx_page_t* page, size_t bytes) {
-  const size_t large = mx_facts.large_page;
-  if (mx_option(allow_thp) < 1 || large == 0 || bytes < THP_PAGES_MIN * large) return;
-  uint8_t* const first = (uint8_t*)mx_align_up((uintptr_t)page->start, large);
-  uint8_t* const end = (uint8_t*)mx_align_down((uintptr_t)page->start + bytes, large);
-  mx_os_advise_large(first, (size_t)(end - first), true);
+// Memory that other pages had may have moved in.
+static bool is_untouched_huge(const mx_page_t* page) {
+  const size_t bits = mx_arena_bits_per_slice();
+  return page->arena == NULL || mx_bits_count(page->arena->present, page->slice_index * bits,
+                                              page->slice_count * bits) == 0;
 }
 
 static size_t slices_for(size_t bytes) {
@@ -87,12 +84,14 @@ static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool i
 static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool is_fresh, bool* is_zero) {
   mx_slices_t slices;
+  const bool is_dense = mx_dense_is_expected(bytes);
+  if (is_dense) align = mx_max(align, mx_facts.large_page);
   mx_page_t* page = get_slices(heap, bytes, align, is_growing, is_fresh, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
   if (MX_GUARD_PAGES && !guard_fresh(heap->subproc, page)) return NULL;
-  if (slices.is_zero) advise_thp(page, bytes);
+  mx_dense_begin(page, is_dense, is_untouched_huge(page));
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
   if (MX_TRACK) mx_track_access(page->start, bytes);
@@ -121,7 +120,7 @@ static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero)
   mx_page_t* const page = mx_huge_page_apart(heap, room, zero, &used);
   if (page == NULL) return NULL;
   if (MX_CLEAR_LARGE) memset(page->start, 0, used);
-  advise_thp(page, room);
+  mx_dense_begin(page, mx_dense_is_expected(room), used == 0);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
   mx_store_release(&page->owner, MX_OWNER_HUGE);
@@ -203,6 +202,7 @@ static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
     return false;
   }
   page->slice_count += (uint32_t)more;
+  if (mx_bits_test(page->arena->large, index - 1)) mx_arena_want_large(page->arena, index, more);
   return true;
 }
 

@@ -127,12 +127,12 @@ mx_cold static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero)
   return alloc_visit(size, theap, zero);
 }
 
-mx_noinline static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
+mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
   return alloc_behind_front(size, theap, true);
 }
 
 // All that a program allocates comes by here while it is sampled: no frame, but for zeroes.
-mx_noinline static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
+mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
   if (is_of_batch(theap, size)) return mx_batch_alloc(theap, size, zero);
   if (mx_unlikely(mx_sample_is_due(theap, size))) return alloc_due_sample(size, theap, zero);
   if (zero) return alloc_sampled_zero(size, theap);

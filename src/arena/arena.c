@@ -68,7 +68,7 @@ size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
 
 // ---- making ------------------------------------------------------------------------------------
 
-#define SLICE_BITMAPS ((size_t)(MX_GUARD_PAGES ? 5 : 4))
+#define SLICE_BITMAPS ((size_t)(MX_GUARD_PAGES ? 6 : 5))
 
 static size_t meta_bytes(size_t slices) {
   mx_check(slices > 0);
@@ -95,7 +95,8 @@ static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
   arena->present = (mx_bits_t*)(void*)(p + 3 * bitmap);
   p += (3 + mx_arena_bits_per_slice()) * bitmap;
   arena->purgeable = (mx_bits_t*)(void*)p;
-  arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + bitmap) : NULL);
+  arena->large = (mx_bits_t*)(void*)(p + bitmap);
+  arena->guarded = (MX_GUARD_PAGES ? (mx_bits_t*)(void*)(p + 2 * bitmap) : NULL);
   p += (SLICE_BITMAPS - 3) * bitmap;
   arena->freed_at = (mx_atomic(uint32_t)*)(void*)p;
   p += mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t));

@@ -40,6 +40,7 @@ typedef struct mx_arena_s {
   mx_bits_t* dirty;
   mx_bits_t* committed;
   mx_bits_t* purgeable;
+  mx_bits_t* large;        // the OS was asked for large pages here; a hint
   mx_bits_t* guarded;      // NULL in builds without guard pages
   mx_bits_t* present;      // by OS page
   union {                  // a word for each slice, by its state
@@ -191,6 +192,8 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
 // Makes the caller's run usable. *is_zero becomes false when what is new does not read as zero.
 mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             bool* is_zero);
+// Asks the OS for large pages in the caller's run, until its memory is given back.
+void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count);
 // Tells the OS what the options say of fresh memory of an arena.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
 // Of the caller's slice, which may be committed or not whatever is noted, makes what is noted true.

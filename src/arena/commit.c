@@ -30,6 +30,15 @@ void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {
   if (arena->numa_node >= 0) mx_os_advise_numa(start, size, arena->numa_node);
 }
 
+// All of the run, though only whole large OS pages in it are had: so it stays one mapping, which
+// can move.
+void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
+  if (arena->is_reserved) return;
+  mx_os_advise_large(mx_arena_slice(arena, index), count * MX_SLICE_SIZE, true);
+  mx_bits_set(arena->large, index, count);
+}
+
 // A run of slices that are the caller's and not committed.
 static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
   mx_check(count > 0 && index + count <= arena->slices);

@@ -4,16 +4,17 @@
 // of 1 MiB takes 8 us, to fault that much in 460 us, and what waits becomes less.
 //
 // Page tables move in chunks, aligned in addresses, since each move makes a mapping of its own and
-// only what lies in one can move again. A process may have 65,530 mappings by default, so only the
-// first arenas take part. A chunk that waits is claimed like an allocation, as by a purger; nothing
-// is committed afterwards where it was.
+// only what lies in one can move again. Large OS pages move as such first (see heap/dense.c); what
+// is too short for one gets chunks of those that are left. A process may have 65,530 mappings by
+// default, so only the first arenas take part. A chunk that waits is claimed like an allocation, as
+// by a purger; nothing is committed afterwards where it was.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
 
-#define MOVE_SLICES ((size_t)16)  // slices
+#define CHUNK_SLICES ((size_t)16)
 #define ARENAS_MAX ((size_t)16)
 
 static bool takes_part(const mx_arena_t* arena) {
@@ -22,29 +23,31 @@ static bool takes_part(const mx_arena_t* arena) {
 }
 
 // The first chunk of an arena at or behind a slice, which may be its end.
-static size_t chunk_from(const mx_arena_t* arena, size_t index) {
+static size_t chunk_from(const mx_arena_t* arena, size_t index, size_t unit) {
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  return mx_align_up(offset + index, MOVE_SLICES) - offset;
+  return mx_align_up(offset + index, unit) - offset;
 }
 
-static size_t present(const mx_arena_t* arena, size_t chunk) {
-  mx_check(chunk + MOVE_SLICES <= arena->slices);
+static size_t present(const mx_arena_t* arena, size_t chunk, size_t unit) {
+  mx_check(chunk + unit <= arena->slices);
   const size_t per_slice = mx_arena_bits_per_slice();
-  return mx_bits_count(arena->present, chunk * per_slice, MOVE_SLICES * per_slice);
+  return mx_bits_count(arena->present, chunk * per_slice, unit * per_slice);
+}
+
+static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit) {
+  return chunk + unit <= arena->slices && mx_bits_count(arena->purgeable, chunk, unit) == unit &&
+         present(arena, chunk, unit) > unit * mx_arena_bits_per_slice() / 2 &&
+         (unit == CHUNK_SLICES || mx_bits_count(arena->large, chunk, unit) == unit);
 }
 
 // The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
 // handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
-static size_t find_purgeable(const mx_arena_t* arena, size_t* end) {
+static size_t find_purgeable(const mx_arena_t* arena, size_t* end, size_t unit) {
   for (size_t last; (last = mx_bits_find_last(arena->purgeable, *end)) != SIZE_MAX;) {
-    const size_t next = chunk_from(arena, last + 1);
-    if (next < MOVE_SLICES) break;  // in front of the first one
-    *end = next - MOVE_SLICES;
-    if (next <= arena->slices &&
-        mx_bits_count(arena->purgeable, *end, MOVE_SLICES) == MOVE_SLICES &&
-        present(arena, *end) > MOVE_SLICES * mx_arena_bits_per_slice() / 2) {
-      return *end;
-    }
+    const size_t next = chunk_from(arena, last + 1, unit);
+    if (next < unit) break;  // in front of the first one
+    *end = next - unit;
+    if (may_move(arena, *end, unit)) return *end;
   }
   *end = 0;
   return SIZE_MAX;
@@ -55,43 +58,46 @@ typedef enum move_e { MOVE_DONE, MOVE_REFUSED, MOVE_TORN } move_t;
 // Moves a chunk that waits to slices that are the caller's and fresh. Refused: it is in use again,
 // or cannot be moved.
 static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
-                           size_t index) {
-  mx_check(chunk + MOVE_SLICES <= from->slices && index + MOVE_SLICES <= to->slices);
-  mx_check(mx_bits_count(to->free, index, MOVE_SLICES) == 0);
-  if (!mx_arena_claim(from, chunk, MOVE_SLICES)) return MOVE_REFUSED;
-  const size_t waited = mx_bits_clear(from->purgeable, chunk, MOVE_SLICES);
+                         size_t index, size_t unit) {
+  mx_check(chunk + unit <= from->slices && index + unit <= to->slices);
+  mx_check(mx_bits_count(to->free, index, unit) == 0);
+  if (!mx_arena_claim(from, chunk, unit)) return MOVE_REFUSED;
+  const size_t waited = mx_bits_clear(from->purgeable, chunk, unit);
   uint8_t* const start = mx_arena_slice(from, chunk);
-  const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, MOVE_SLICES, false));
+  const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, unit, false));
   bool is_torn = false;
   const bool moved = (!has_guard && mx_vmem_move(start, mx_arena_slice(to, index),
-                                                 MOVE_SLICES * MX_SLICE_SIZE, &is_torn));
+                                                 unit * MX_SLICE_SIZE, &is_torn));
   if (moved) {
-    mx_bits_clear(from->committed, chunk, MOVE_SLICES);
-    mx_bits_clear(from->dirty, chunk, MOVE_SLICES);
-    mx_arena_untouch(from, start, MOVE_SLICES * MX_SLICE_SIZE);
+    mx_bits_clear(from->committed, chunk, unit);
+    mx_bits_clear(from->dirty, chunk, unit);
+    // The mapping moved with what it was advised.
+    mx_bits_clear(to->large, index, unit);
+    if (mx_bits_clear(from->large, chunk, unit) > 0) mx_bits_set(to->large, index, unit);
+    mx_arena_untouch(from, start, unit * MX_SLICE_SIZE);
     mx_arena_count_purgeable(arenas, from, -(intptr_t)waited);
   } else {
-    mx_bits_set(from->purgeable, chunk, MOVE_SLICES);
-    mx_arena_count_purgeable(arenas, from, (intptr_t)(MOVE_SLICES - waited));
+    mx_bits_set(from->purgeable, chunk, unit);
+    mx_arena_count_purgeable(arenas, from, (intptr_t)(unit - waited));
   }
-  mx_arena_put_back(from, chunk, MOVE_SLICES);
-  if (is_torn) mx_bits_clear(to->committed, index, MOVE_SLICES);
+  mx_arena_put_back(from, chunk, unit);
+  if (is_torn) mx_bits_clear(to->committed, index, unit);
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
-bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  mx_check(arena == NULL || index + count <= arena->slices);
-  if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
+// False: a part of the run is lost.
+static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                    size_t unit) {
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
   size_t below = 0;
-  for (size_t to = chunk_from(arena, index); to + MOVE_SLICES <= index + count; to += MOVE_SLICES) {
-    if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)MOVE_SLICES) return true;
-    if (present(arena, to) > 0) continue;
+  for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
+    if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
+    if (present(arena, to, unit) > 0) continue;
     for (bool done = false; !done;) {
-      const size_t chunk = (from == NULL ? SIZE_MAX : find_purgeable(from, &below));
+      const size_t chunk = (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit));
       if (chunk != SIZE_MAX) {
-        const move_t result = move_chunk(arenas, from, chunk, arena, to);
+        const move_t result = move_chunk(arenas, from, chunk, arena, to, unit);
         if (result == MOVE_TORN) return false;
         done = (result == MOVE_DONE);
         continue;
@@ -102,7 +108,15 @@ bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
       } while (!takes_part(from) || from->numa_node != arena->numa_node);
       below = from->slices;
     }
-    mx_arena_touch(arena, mx_arena_slice(arena, to), MOVE_SLICES * MX_SLICE_SIZE);
+    mx_arena_touch(arena, mx_arena_slice(arena, to), unit * MX_SLICE_SIZE);
   }
   return true;
+}
+
+bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(arena == NULL || index + count <= arena->slices);
+  if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
+  const size_t large = mx_facts.large_page / MX_SLICE_SIZE;
+  return (large <= CHUNK_SLICES || move_in(arenas, arena, index, count, large)) &&
+         move_in(arenas, arena, index, count, CHUNK_SLICES);
 }

@@ -97,8 +97,10 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   void* start = arena->start + index * MX_SLICE_SIZE;
   const size_t size = count * MX_SLICE_SIZE;
   bool needs_commit = false, is_zero = false;
-  // Those that would go unnoticed.
-  const bool unmaps = (MX_SCATTER && arena->commit_fn == NULL && !arena->is_reserved);
+  // Addresses of which the OS was asked for large pages are had anew without them. In builds that
+  // scatter, those that would go unnoticed.
+  const bool unmaps = (!arena->is_reserved &&
+                       (MX_SCATTER || mx_bits_count(arena->large, index, count) > 0));
   const bool keeps_guards = unmaps || (arena->commit_fn == NULL && mx_facts.purge_keeps_guards &&
                                        mx_os_overcommits());
   if (MX_GUARD_PAGES && !keeps_guards) mx_arena_guard(arena, index, count, false);
@@ -106,9 +108,10 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     needs_commit = arena->commit_fn(false, start, size, NULL, arena->commit_arg);
     is_zero = needs_commit;
   } else {
-    is_zero = mx_vmem_purge(start, size, arena->is_reserved, &needs_commit);
+    is_zero = mx_vmem_purge(start, size, arena->is_reserved, unmaps, &needs_commit);
   }
   if (needs_commit) mx_bits_clear(arena->committed, index, count);
+  if (needs_commit && unmaps) mx_bits_clear(arena->large, index, count);
   if (MX_GUARD_PAGES && unmaps && needs_commit) mx_bits_clear(arena->guarded, index, count);
   if (is_zero) {
     mx_bits_clear(arena->dirty, index, count);

@@ -8,6 +8,7 @@
 #include "../page/padding.h"
 #include "../page/remote.h"
 #include "adopt.h"
+#include "dense.h"
 #include "os_pages.h"
 #include "own_ranges.h"
 
@@ -362,6 +363,7 @@ bool mx_huge_page_enter(mx_page_t* page) {
 
 void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
   mx_check(mx_page_is_huge(page));
+  mx_dense_end(page);
   if (page->arena != NULL) {
     mx_page_drop(&subproc->arenas, page);
     return;

@@ -308,7 +308,7 @@ bool mx_vmem_commit(void* p, size_t size) {
   return mx_os_commit(p, size);
 }
 
-bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit) {
+bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool unmaps, bool* needs_commit) {
   mx_counters_t* c = &mx_process_counters;
   *needs_commit = false;
   if (mx_option(purge_decommits) == 0) {
@@ -318,7 +318,7 @@ bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit) {
   }
   mx_counter_add(&c->purge_calls, 1);
   // Locked memory (mlockall) cannot be purged, but unmapped.
-  if ((MX_SCATTER && !is_reserved) || !mx_os_overcommits() || !mx_os_purge(p, size)) {
+  if (unmaps || !mx_os_overcommits() || !mx_os_purge(p, size)) {
     *needs_commit = (is_reserved ? mx_os_decommit(p, size) : mx_vmem_unmap(p, size, 0));
     if (!*needs_commit) return false;
   }

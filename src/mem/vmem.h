@@ -40,7 +40,7 @@ bool mx_vmem_commit(void* p, size_t size);
 // Drops contents as the options say. True when the range now reads as zero (once committed again,
 // where *needs_commit says so); false when its contents are unknown. Addresses that are not
 // reserved may be nobody's then.
-bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool* needs_commit);
+bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool unmaps, bool* needs_commit);
 // Moves the contents of a range to another one, by page tables; nothing is mapped where it was.
 // False: nothing moved; *is_torn: and what was mapped at `to` is lost, and must not be used.
 bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn);

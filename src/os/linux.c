@@ -239,10 +239,12 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
   return set_access(p, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
-// Linux 6.10, for processes of 64 bits; the number is the same on all processors. Where a filter of
-// system calls lies already, it may end the process for one that it does not know.
+// Such a filter may end the process for a call that it does not know.
+static bool has_filter(void) { return mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0; }
+
+// Linux 6.10, for processes of 64 bits; the number is the same on all processors.
 void mx_os_seal(void* p, size_t size) {
-  if (!MX_64BIT || mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0) return;
+  if (!MX_64BIT || has_filter()) return;
   mx_syscall3(462, p, size, 0);
 }
 
@@ -284,6 +286,20 @@ static bool gives_large(void) {
 void mx_os_advise_large(void* p, size_t size, bool want) {
   if (want) advise(p, size, MADV_HUGEPAGE);
   else if (gives_large()) mx_os_refuse_large(p, size);
+}
+
+#define PAGES_LOOKED_AT 16
+
+bool mx_os_seems_present(const void* p, size_t size) {
+  const size_t unit = mx_facts.os_page, step = size / PAGES_LOOKED_AT;
+  if (has_filter()) return false;
+  for (size_t i = 0; i < PAGES_LOOKED_AT; i++) {
+    uint8_t state = 0;
+    const size_t within = (i * 37 + 5) % 64 * unit;  // so that no stride meets them all
+    const uintptr_t at = mx_align_down((uintptr_t)p + step * i, unit) + within;
+    if (mx_syscall3(SYS_mincore, at, unit, &state) != 0 || (state & 1) == 0) return false;
+  }
+  return true;
 }
 
 void mx_os_refuse_large(void* p, size_t size) { advise(p, size, MADV_NOHUGEPAGE); }

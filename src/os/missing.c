@@ -20,6 +20,11 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
 
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 
+bool mx_os_seems_present(const void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
+
 bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
   (void)p, (void)size, (void)read_only;
   return false;

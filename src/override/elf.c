@@ -58,7 +58,7 @@ void free_sized(void* p, size_t size) MX_NOTHROW {
   else mx_bound.release(p);
 }
 
-void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW {
+mx_cold void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW {
   if (mx_owns_free()) mx_free_checked("free_aligned_sized", p, size, alignment);
   else mx_bound.release(p);
 }
@@ -87,7 +87,7 @@ void* valloc(size_t size) MX_NOTHROW { return mi_valloc(size); }
 
 void* pvalloc(size_t size) MX_NOTHROW { return mi_pvalloc(size); }
 
-static int resize_by_name(void* ptrp, size_t count, size_t size) {
+mx_cold static int resize_by_name(void* ptrp, size_t count, size_t size) {
   size_t total;
   if (ptrp == NULL || size == 0) return errno = EINVAL;
   if (mx_mul_overflow(count, size, &total)) return errno = EOVERFLOW;
@@ -99,11 +99,11 @@ static int resize_by_name(void* ptrp, size_t count, size_t size) {
   return 0;
 }
 
-int reallocarr(void* ptrp, size_t count, size_t size) {
+mx_cold int reallocarr(void* ptrp, size_t count, size_t size) {
   return mx_owns_malloc() ? mi_reallocarr(ptrp, count, size) : resize_by_name(ptrp, count, size);
 }
 
-void* reallocf(void* p, size_t size) {
+mx_cold void* reallocf(void* p, size_t size) {
   if (mx_owns_malloc()) return mi_reallocf(p, size);
   void* const q = mx_bound.resize(p, size);
   if (q == NULL && size != 0) mx_bound.release(p);

@@ -161,9 +161,9 @@ mx_inline bool mx_page_is_huge(const mx_page_t* page) { return page->bin == MX_B
 #define MX_PAGE_HOLES 4     // it has holes
 #define MX_PAGE_GONE 8      // it was released while it was lent; its borrower does the rest
 #define MX_PAGE_GUARDED 16  // these of huge pages, which have no other use for the field: see
-#define MX_PAGE_NOTED 32  // guarded.h and sample.h
-
-#define MX_PAGE_APART 64  // the third of them: see heap/os_pages.c
+#define MX_PAGE_NOTED 32    // guarded.h and sample.h,
+#define MX_PAGE_APART 64    // heap/os_pages.c,
+#define MX_PAGE_FRESH 128   // and heap/dense.h
 
 // Whether a huge page's block lies at its end, in a mapping that is no longer than that.
 mx_inline bool mx_page_is_apart(const mx_page_t* page) {

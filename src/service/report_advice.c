@@ -47,7 +47,7 @@ static void advise_on_slices(advising_t* a) {
             "%s are a freed huge block kept for the next one", "mi_collect(true)");
   advise_to(a, "fresh", row_bytes(r, MX_ROW_fresh) + row_bytes(r, MX_ROW_uncarved),
             "%s are present and hold no block yet",
-            mx_option(allow_thp) > 0 ? "MIMALLOC_ALLOW_THP=0" : "mi_collect(true)");
+            mx_option(allow_thp) > 1 ? "MIMALLOC_ALLOW_THP=0" : "mi_collect(true)");
 }
 
 static void advise_on_blocks(advising_t* a) {

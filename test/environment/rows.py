@@ -220,7 +220,7 @@ NOT_REFUSED = {
   "mmap": "no memory without it", "munmap": "as mmap", "mprotect": "as mmap",
   "exit_group": "the end of a process, and nothing behind it",
   "sched_yield": "made where two threads wait for one lock, which no program can bring about at will",
-  "membarrier": "not on x86-64", "mincore": "asked once, on arm64",
+  "membarrier": "not on x86-64", "mincore": "not made where a filter lies",
 }
 ADVICE = {"DONTNEED": {"purge_delay": 0}, "FREE": {"purge_decommits": 0, "purge_delay": 0},
           "HUGEPAGE": {"allow_thp": 2}, "NOHUGEPAGE": {}, "GUARD_INSTALL": {}}

@@ -102,6 +102,10 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
   return mx_os_protect(p, size, !read_only);
 }
 void mx_os_seal(void* p, size_t size) { (void)p, (void)size; }
+bool mx_os_seems_present(const void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }

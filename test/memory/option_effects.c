@@ -81,6 +81,43 @@ static void small_and_large(void) {
   print_status("VmSize");
 }
 
+// Blocks of 64 MiB, of which every `step`-th OS page is touched.
+static char* use_large(size_t step) {
+  char* const p = mi_malloc(64 * MIB);
+  if (p == NULL) exit(2);
+  for (size_t i = 0; i < 64 * MIB; i += step * 4096) p[i] = 1;
+  return p;
+}
+
+static void lives_of_large(size_t step, int lives) {
+  for (int i = 0; i < lives; i++) {
+    mi_free(use_large(step));
+    mi_collect(true);
+  }
+}
+
+static int is_large(size_t step) {
+  char* const p = use_large(step);
+  const int answer = has_flag(p + 32 * MIB, " hg");
+  mi_free(p);
+  mi_collect(true);  // what follows is fresh
+  return answer;
+}
+
+static void filled_and_not(void) {
+  printf("first=%d\n", is_large(1));
+  lives_of_large(1, 1);
+  printf("filled=%d\n", is_large(1));
+  char* const small = mi_malloc(64 * 1024);
+  printf("small=%d\n", has_flag(small, " hg"));
+  mi_free(small);
+  int many = 0;
+  for (int i = 0; i < 64; i++) many += is_large(1);
+  printf("many=%d\n", many);
+  lives_of_large(256, 32);  // among which some had small ones
+  printf("sparse=%d\n", is_large(256));
+}
+
 static void errors(void) {
   int local = 0;
   for (int i = 0; i < 10; i++) mi_free((char*)&local + 16 * i);
@@ -205,6 +242,7 @@ static void zero_on_free(void) {
 int main(int argc, char** argv) {
   const char* scene = (argc > 1 ? argv[1] : "");
   if (strcmp(scene, "sizes") == 0) small_and_large();
+  else if (strcmp(scene, "filled") == 0) filled_and_not();
   else if (strcmp(scene, "errors") == 0) errors();
   else if (strcmp(scene, "delay") == 0) delay();
   else if (strcmp(scene, "reclaim") == 0) reclaim();

@@ -192,7 +192,12 @@ def test_allow_large_os_pages():
 def test_allow_thp():
     r = [run("sizes", allow_thp=n) for n in range(3)]
     seen = [(x["small_hg"], x["large_hg"]) for x in r]
-    expect(seen == [(0, 0), (0, 1), (1, 1)], f"small and huge blocks for 0, 1, 2: {seen}")
+    expect(seen == [(0, 0), (0, 0), (1, 1)], f"small and huge blocks for 0, 1, 2: {seen}")
+    names = ("first", "filled", "small", "many", "sparse")
+    for n, wanted in ((0, (0, 0, 0, 0, 0)), (1, (0, 1, 0, 60, 0))):
+        r = run("filled", allow_thp=n)
+        seen = tuple(r[name] for name in names)
+        expect(seen == wanted, f"blocks in large pages with allow_thp={n}: {seen}")
 
 
 def test_use_numa_nodes():
