@@ -31,10 +31,10 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     set(small -Oz)
   endif()
   foreach(source IN LISTS mi_sources)
-    if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/page/page[.]c|/override/elf[.]c" OR
+    if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/override/elf[.]c" OR
        source MATCHES "/mem/bitmap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
-      set(options -O2)
+      set(options -O2 -fno-align-jumps -fno-align-labels)
     else()
       set(options ${small})
     endif()
