@@ -82,6 +82,11 @@ static void waits_for_no_block(mx_page_t* page) {
   extra_of(page)->wait[0] = (mx_block_t*)live[BLOCKS - 2];  // which is in use
 }
 
+// The other thread had a block in hand that it had not filled yet, as a free one is in debug builds.
+static void half_filled(mx_page_t* page) {
+  memset((char*)page->free + sizeof(mx_block_t), 1, SIZE / 2);
+}
+
 static const struct { const char* name; void (*enter)(mx_page_t* page); } states[] = {
     {"as it is", as_it_is},
     {"popped, not counted", popped_uncounted},
@@ -92,6 +97,7 @@ static const struct { const char* name; void (*enter)(mx_page_t* page); } states
     {"one is back", one_is_back},
     {"all are back", all_are_back},
     {"waits for no block", waits_for_no_block},
+    {"half filled", half_filled},
 };
 
 // ---- the child ---------------------------------------------------------------------------------
@@ -106,9 +112,21 @@ static bool is_new(void* const* fresh, int count) {
   return true;
 }
 
-static int child(void) {
+// Whether free blocks of a page whose list was made anew hold what a debug build fills them with.
+static bool is_filled(const mx_page_t* page) {
+  for (const mx_block_t* b = page->free; b != NULL; b = mx_block_next(page, b)) {
+    const unsigned char* const bytes = (const unsigned char*)b;
+    for (size_t i = sizeof(mx_block_t); i < SIZE; i++) {
+      if (bytes[i] != MX_FILL_FREED) return false;
+    }
+  }
+  return true;
+}
+
+static int child(const mx_page_t* page) {
   static void* fresh[FRESH];
   mi_register_error(on_error, NULL);
+  if (MX_DEBUG_FILL) EXPECT(page->free != NULL && is_filled(page));
   for (int i = 0; i < FRESH; i++) {
     fresh[i] = mi_malloc(SIZE);
     EXPECT(fresh[i] != NULL && is_new(fresh, i));
@@ -140,7 +158,7 @@ static void try_state(mx_page_t* page, size_t i) {
   const pid_t pid = fork();
   if (pid == 0) {
     alarm(20);
-    _exit(child());
+    _exit(child(page));
   }
   memcpy((void*)page, &saved.page, sizeof(saved.page));
   if (MX_QUARANTINE) memcpy(extra_of(page), &saved.extra, sizeof(saved.extra));
