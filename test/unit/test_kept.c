@@ -6,12 +6,15 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/alloc.h"
+#include "../../src/alloc/harden.h"
 #include "../../src/heap/heap.h"
 #include "../../src/heap/huge_cache.h"
+#include "../../src/os/os.h"
 #include "../../src/page/holes.h"
 
 #define PLACES 8  // of a size of small huge pages
 #define BLOCKS 20
+#define KEPT_LARGE 9  // slices of one that has the place for all that are not small
 
 static int failures;
 
@@ -61,12 +64,59 @@ static void blocks_that_are_gone(size_t slices) {
   EXPECT(slices_in_use() == before);
 }
 
+// The latest of those that are kept decides how long they wait.
+static void time_is_up(void) {
+  mx_huge_cache_flush(true);
+  const intptr_t before = slices_in_use();
+  mi_free(block_of(1));
+  mi_free(block_of(KEPT_LARGE));
+  mx_huge_cache_flush(false);
+  EXPECT(slices_in_use() == before + 1 + KEPT_LARGE);
+  mi_option_set(mi_option_purge_delay, 1);
+  const uint64_t now = mx_os_clock_msecs();
+  while (mx_os_clock_msecs() - now < 3) {
+  }
+  mx_huge_cache_flush(false);
+  EXPECT(slices_in_use() == before);
+  mi_option_set(mi_option_purge_delay, 60000);
+}
+
+// One that is kept, and lies where the next may not, is given back.
+static void in_the_way(void) {
+  mx_heap_t* const heap = &mx_subproc_main.main_heap;
+  void* const p[2] = {block_of(1), block_of(1)};
+  const intptr_t before = slices_in_use();
+  void* const odd = p[mx_is_aligned(p[0], 2 * MX_SLICE_SIZE)];
+  if (mx_is_aligned(odd, 2 * MX_SLICE_SIZE)) return;
+  mi_free(odd);
+  EXPECT(slices_in_use() == before);
+  void* const even = mx_huge_alloc(heap, 100, 2 * MX_SLICE_SIZE, false, false);
+  EXPECT(mx_is_aligned(even, 2 * MX_SLICE_SIZE) && slices_in_use() == before);
+}
+
+// None is kept that is larger than may be, or where nothing may wait.
+static void not_kept(void) {
+  mx_huge_cache_flush(true);
+  const intptr_t before = slices_in_use();
+  mi_free(block_of(513));
+  EXPECT(slices_in_use() == before);
+  mi_option_set(mi_option_purge_delay, 0);
+  mi_free(block_of(1));
+  EXPECT(slices_in_use() == before);
+  mi_option_set(mi_option_purge_delay, 60000);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   mi_option_set(mi_option_purge_delay, 60000);
   heaps_that_are_gone();
   // Hardened builds keep none, and blocks of theirs are more than malloc's floor below makes.
   for (size_t slices = 1; !MX_HARDEN && slices <= 8; slices += 7) blocks_that_are_gone(slices);
+  if (!MX_HARDEN) {
+    time_is_up();
+    not_kept();
+    in_the_way();
+  }
   printf("%d failures\n", failures);
   return failures != 0;
 }

@@ -47,6 +47,9 @@ static mi_arena_id_t reserve(size_t pages, size_t timeout, size_t wanted) {
 static void huge_pages(void) {
   mock_large(2, 5, false);
   const mi_arena_id_t id = reserve(2, 0, 2);
+  void* const other = mi_malloc(200 * MX_MIB);  // it is for those who name it
+  check(other != NULL && !mi_arena_contains(id, other));
+  mi_free(other);
   mi_heap_t* const heap = mi_heap_new_in_arena(id);
   char* const p = (char*)mi_heap_zalloc(heap, 100 * MX_MIB);
   check(p != NULL && mi_arena_contains(id, p));
@@ -131,6 +134,12 @@ static void nodes(void) {
     mi_heap_destroy(heap);
   }
   mi_option_set(mi_option_disallow_os_alloc, 0);
+  mi_arena_id_t id = NULL;
+  mock_large(1, 0, false);
+  check(mi_reserve_huge_os_pages_at_ex(1, 1, 0, true, &id) == 0);
+  const mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  check(mx_arena_at(arenas, mx_load_relaxed(&arenas->count) - 1)->numa_node == 1);
+  mock_large(-1, 0, false);
 }
 
 static void no_random_numbers(void) {
