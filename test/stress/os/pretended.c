@@ -138,7 +138,8 @@ static void nodes(void) {
   mock_large(1, 0, false);
   check(mi_reserve_huge_os_pages_at_ex(1, 1, 0, true, &id) == 0);
   const mx_arenas_t* const arenas = &mx_subproc_main.arenas;
-  check(mx_arena_at(arenas, mx_load_relaxed(&arenas->count) - 1)->numa_node == 1);
+  const mx_arena_t* const arena = mx_arena_at(arenas, mx_load_relaxed(&arenas->count) - 1);
+  check(arena->numa_node == 1 && arena->is_exclusive && arena->is_pinned);
   mock_large(-1, 0, false);
 }
 
