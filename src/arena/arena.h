@@ -200,6 +200,8 @@ void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
 void mx_arena_settle(mx_arena_t* arena, size_t index);
 // Unmaps an arena's memory, if it is ours.
 void mx_arena_unmap(mx_arena_t* arena);
+// Unmaps what is committed of slices that are the caller's.
+void mx_arena_unmap_committed(mx_arena_t* arena, size_t index, size_t count);
 
 // Moves OS pages of free slices to where the caller's run is fresh, whatever they hold. False: the
 // run has lost a part and must not be used, nor given back (see mx_vmem_move).

@@ -123,20 +123,24 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
   return MX_COMMIT_DONE;
 }
 
-static void unmap_committed(const mx_arena_t* arena) {
-  for (size_t i = 0, count; i < arena->slices; i += count) {
-    i = mx_bits_find_run(arena->committed, NULL, arena->slices, 1, i, 1, 0);
+void mx_arena_unmap_committed(mx_arena_t* arena, size_t index, size_t count) {
+  const size_t end = index + count;
+  for (size_t i = index, n; i < end; i += n) {
+    i = mx_bits_find_run(arena->committed, NULL, end, 1, i, 1, 0);
     if (i == SIZE_MAX) return;
-    count = 1;
-    while (i + count < arena->slices && mx_bits_test(arena->committed, i + count)) count++;
-    mx_vmem_unmap(mx_arena_slice(arena, i), count * MX_SLICE_SIZE, 0);
+    for (n = 1; i + n < end && mx_bits_test(arena->committed, i + n);) n++;
+    // Before, for a fork in between.
+    mx_bits_clear(arena->committed, i, n);
+    if (!mx_vmem_unmap(mx_arena_slice(arena, i), n * MX_SLICE_SIZE, 0)) {
+      mx_bits_set(arena->committed, i, n);
+    }
   }
 }
 
 void mx_arena_unmap(mx_arena_t* arena) {
   if (arena->mapping == NULL) return;
   if (arena->is_reserved) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
-  else unmap_committed(arena);
+  else mx_arena_unmap_committed(arena, 0, arena->slices);
   if (MX_ISOLATE && arena->plots != NULL) return;
   mx_vmem_placed_is_free(MX_ZONE_NEAR, arena->mapping, arena->mapping_size);
 }

@@ -369,6 +369,14 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
   return claim_patiently(arenas, r, out);
 }
 
+// Slices of which nothing was used are not accessible any more where only what is in use is.
+static void drop_unused(mx_arena_t* arena, size_t index, size_t count) {
+  mx_bits_clear(arena->dirty, index, count);
+  if (!MX_SCATTER || arena->is_reserved || arena->commit_fn != NULL) return;
+  if (MX_GUARD_PAGES) mx_bits_clear(arena->guarded, index, count);
+  mx_arena_unmap_committed(arena, index, count);
+}
+
 // Which slices of a run that is given back hold something: a page may not have been carved to its
 // end, a huge block may have moved away.
 static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -380,17 +388,17 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
     if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
     return;
   }
-  for (size_t i = index; i < index + count;) {
-    size_t n = 0;
-    while (i + n < index + count &&
-           mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0) n++;
-    if (n == 0) {
-      mx_bits_clear(arena->dirty, i++, 1);
+  for (size_t i = index, n; i < index + count; i += n) {
+    const bool is_used = (mx_bits_count(arena->present, i * per_slice, per_slice) > 0);
+    for (n = 1; i + n < index + count; n++) {
+      if ((mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0) != is_used) break;
+    }
+    if (!is_used) {
+      drop_unused(arena, i, n);
       continue;
     }
     mx_bits_set(arena->dirty, i, n);
     if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, i, n);
-    i += n;
   }
 }
 

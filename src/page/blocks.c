@@ -83,17 +83,35 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
 // How many bytes for blocks its slices have from its first block on.
 static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page) - page->start); }
 
+// Where each slice that a page takes is a call of the OS, pages of many slices take more of them: as
+// many as they have, up to this. A write that misses its block by as much would mostly meet the same
+// page in any case.
+#define EXTEND_MOST ((size_t)MX_MEDIUM_PAGE_SLICES)
+
+// Takes slices behind a page that needs `need`: how many.
+static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
+  const size_t next = page->slice_index + page->slice_count;
+  const size_t all = mx_page_slices_for(page->block_size);
+  const bool is_ahead = (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES);
+  const size_t ahead = (is_ahead ? mx_min(page->slice_count, EXTEND_MOST) : 0);
+  const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
+  bool is_zero;
+  if (mx_slices_extend(arenas, page->arena, next, wanted, &is_zero)) return wanted;
+  const bool is_done = (wanted > need &&
+                        mx_slices_extend(arenas, page->arena, next, need, &is_zero));
+  return is_done ? need : 0;
+}
+
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
   mx_check(!mx_page_is_huge(page) && page->arena != NULL);
   if (page->capacity >= page->reserved || page->is_final != 0) return;
   const size_t need = (page->capacity + (size_t)1) * page->block_size;
   const size_t room = room_of(page);
   if (mx_likely(need <= room)) return;
-  const size_t more = mx_div_up(need - room, MX_SLICE_SIZE);
   const size_t next = page->slice_index + page->slice_count;
+  const size_t more = extend_by(page, arenas, mx_div_up(need - room, MX_SLICE_SIZE));
   const size_t all = page->slice_count + more;
-  bool is_zero;
-  if (!mx_slices_extend(arenas, page->arena, next, more, &is_zero)) {
+  if (more == 0) {
     page->is_final = 1;
     return;
   }
