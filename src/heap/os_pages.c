@@ -192,10 +192,14 @@ static bool has_given_arena(const mx_heap_t* heap) {
   return false;
 }
 
-// To touch fresh memory costs more than all the rest, so that of a few blocks that were freed is
-// kept for the next ones: inaccessible, where it was, and moved by its page tables when it is used
-// again.
-#define SPARES 8
+// To touch fresh memory costs more than all the rest, so that of the blocks that were freed a part
+// is kept for the next ones: inaccessible, where it was, and moved by its page tables when it is
+// used again. A block takes as many spares as it needs, and leaves what it does not. Each piece that
+// moves stays a mapping of its own, so that a spare that was a block may be of several, and what is
+// smaller than a share of all is unmapped.
+#define SPARES 16
+#define PIECE_LEAST (256 * MX_KIB)
+#define PIECE_SHARE 8192
 
 typedef struct spare_s {
   uint8_t* start;  // NULL: none
@@ -206,30 +210,46 @@ typedef struct spare_s {
 static spare_t kept_spares[SPARES];  // under the lock of the records
 static mx_atomic(size_t) spare_bytes;
 
+static size_t piece_least(void) {
+  return mx_max(mx_load_relaxed(&apart_bytes) / PIECE_SHARE, PIECE_LEAST);
+}
+
 static void unmap_spare(const spare_t* spare) {
-  mx_add_relaxed(&spare_bytes, 0 - spare->bytes);
   mx_vmem_unmap(spare->start, spare->bytes, spare->bytes);
 }
 
-static bool keep_spare(uint8_t* start, size_t bytes) {
-  const mx_arenas_t* const arenas = &mx_subproc_main.arenas;
-  const size_t most = (size_t)mx_arenas_may_wait(arenas) * MX_SLICE_SIZE +
-                      (size_t)mx_load_relaxed(&apart_bytes) / SPARE_SHARE;
-  if (mx_option(purge_delay) <= 0 || mx_load_relaxed(&mx_memory_limit.bytes) != 0) return false;
-  if (mx_load_relaxed(&spare_bytes) + bytes > most || !mx_os_overcommits()) return false;
-  if (!mx_os_protect(start, bytes, false)) return false;
-  const uint64_t now = mx_os_clock_msecs();
+// Keeps what is inaccessible already, or gives it back.
+static void put_spare(const spare_t* spare) {
   bool done = false;
   mx_lock_acquire(&os_records_lock);
-  for (size_t i = 0; i < SPARES && !done; i++) {
+  for (size_t i = 0; i < SPARES && !done && spare->bytes >= piece_least(); i++) {
     if (kept_spares[i].start != NULL) continue;
-    const spare_t spare = {start, bytes, now};
-    kept_spares[i] = spare;
+    kept_spares[i] = *spare;
     done = true;
   }
   mx_lock_release(&os_records_lock);
-  if (done) mx_add_relaxed(&spare_bytes, bytes);
-  return done;
+  if (done) mx_add_relaxed(&spare_bytes, spare->bytes);
+  else if (spare->bytes > 0) unmap_spare(spare);
+}
+
+static size_t spares_most(void) {
+  if (mx_option(purge_delay) <= 0 || mx_load_relaxed(&mx_memory_limit.bytes) != 0) return 0;
+  if (!mx_os_overcommits()) return 0;
+  return (size_t)mx_arenas_may_wait(&mx_subproc_main.arenas) * MX_SLICE_SIZE +
+         mx_load_relaxed(&apart_bytes) / SPARE_SHARE;
+}
+
+// As much of a freed block as may be kept; the rest is unmapped, and all of one that was hardly
+// used: to clear it would touch what nobody has touched.
+static void keep_spare(uint8_t* start, size_t bytes) {
+  const size_t most = spares_most(), now = mx_load_relaxed(&spare_bytes);
+  const size_t room = mx_align_down(most > now ? most - now : 0, mx_facts.os_page);
+  const spare_t spare = {start, mx_min(bytes, room), mx_os_clock_msecs()};
+  const bool keeps = (spare.bytes >= piece_least() && mx_os_seems_present(start, spare.bytes) &&
+                      mx_os_protect(start, spare.bytes, false));
+  const size_t kept = (keeps ? spare.bytes : 0);
+  if (kept < bytes) mx_vmem_unmap(start + kept, bytes - kept, bytes - kept);
+  if (keeps) put_spare(&spare);
 }
 
 static bool is_better_spare(const spare_t* spare, const spare_t* other, size_t bytes) {
@@ -252,26 +272,42 @@ static spare_t take_spare(size_t bytes) {
   }
   if (at < SPARES) kept_spares[at].start = NULL;
   mx_lock_release(&os_records_lock);
+  mx_add_relaxed(&spare_bytes, 0 - best.bytes);
   return best;
 }
 
-// Fills fresh memory with that of a spare: how many bytes of it. SIZE_MAX: it is lost.
-static size_t move_spare(uint8_t* to, size_t bytes) {
-  const spare_t spare = take_spare(bytes);
-  if (spare.start == NULL) return 0;
-  const size_t count = mx_min(spare.bytes, bytes);
-  bool is_torn = false;
-  const bool is_moved = mx_os_protect(spare.start, spare.bytes, true) &&
-                        mx_vmem_move(spare.start, to, count, &is_torn);
-  if (!is_moved) {
-    unmap_spare(&spare);
-    return is_torn ? SIZE_MAX : 0;
+// Moves the first bytes of a spare, at most `bytes`, by whole mappings, and keeps what is behind
+// them: how many. What cannot be moved is lost; *is_torn: so is the target.
+static size_t move_spare(spare_t spare, uint8_t* to, size_t bytes, bool* is_torn) {
+  const size_t wanted = mx_min(spare.bytes, bytes);
+  size_t moved = 0;
+  bool is_movable = mx_os_protect(spare.start, wanted, true);
+  while (is_movable && moved < wanted) {
+    uint8_t* const piece = spare.start + moved;
+    const size_t size = mx_os_movable(piece, wanted - moved);
+    is_movable = (size >= mx_min(piece_least(), bytes - moved) &&
+                  mx_vmem_move(piece, to + moved, size, is_torn));
+    if (is_movable) moved += size;
   }
-  const spare_t rest = {spare.start + count, spare.bytes - count, 0};
-  mx_add_relaxed(&spare_bytes, 0 - count);
-  mx_count_add(&mx_process_counters.committed, -(int64_t)count);
-  if (rest.bytes > 0) unmap_spare(&rest);
-  return count;
+  mx_count_add(&mx_process_counters.committed, -(int64_t)moved);
+  const spare_t lost = {spare.start + moved, wanted - moved, 0};
+  if (lost.bytes > 0) unmap_spare(&lost);
+  const spare_t rest = {spare.start + wanted, spare.bytes - wanted, spare.since};
+  if (rest.bytes > 0) put_spare(&rest);
+  return moved;
+}
+
+// Fills fresh memory with that of spares: how many bytes of it. SIZE_MAX: it is lost.
+static size_t move_spares(uint8_t* to, size_t bytes) {
+  bool is_torn = false;
+  size_t moved = 0;
+  for (unsigned tries = 0; tries < SPARES && bytes - moved >= piece_least() / 4; tries++) {
+    const spare_t spare = take_spare(bytes - moved);
+    if (spare.start == NULL) break;
+    moved += move_spare(spare, to + moved, bytes - moved, &is_torn);
+    if (is_torn) return SIZE_MAX;
+  }
+  return moved;
 }
 
 void mx_huge_spares_flush(bool force) {
@@ -286,7 +322,9 @@ void mx_huge_spares_flush(bool force) {
       kept_spares[i].start = NULL;
     }
     mx_lock_release(&os_records_lock);
-    if (old.start != NULL) unmap_spare(&old);
+    if (old.start == NULL) continue;
+    mx_add_relaxed(&spare_bytes, 0 - old.bytes);
+    unmap_spare(&old);
   }
 }
 
@@ -302,7 +340,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   const mx_range_t range = map_apart(heap, count * MX_SLICE_SIZE, bytes);
   uint8_t* const first = range.start;
   uint8_t* const start = first + count * MX_SLICE_SIZE - bytes;
-  const size_t moved = (first == NULL || is_fresh ? 0 : move_spare(start, bytes));
+  const size_t moved = (first == NULL || is_fresh ? 0 : move_spares(start, bytes));
   if (first == NULL || moved == SIZE_MAX) {
     os_record_free(page);
     return NULL;
@@ -328,7 +366,7 @@ static void unmap_apart(mx_page_t* page) {
   const size_t bytes = (size_t)(apart_end(page) - start);
   mx_add_relaxed(&apart_count, -1);
   mx_add_relaxed(&apart_bytes, 0 - bytes);
-  if (!keep_spare(start, bytes)) mx_vmem_unmap(start, bytes, bytes);
+  keep_spare(start, bytes);
 }
 
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,

@@ -213,6 +213,19 @@ static bool is_one_mapping(void* p, size_t size) {
   return r == -12 || r == -11;  // ENOMEM, or EAGAIN beyond a limit of locked memory
 }
 
+size_t mx_os_movable(void* p, size_t size) {
+  if (!MX_64BIT) return 0;
+  if (is_one_mapping(p, size)) return size;
+  // Of OS pages: so many lie in one, and so many do not.
+  size_t in_one = 1, beyond = size / mx_facts.os_page;
+  while (beyond - in_one > 1) {
+    const size_t middle = in_one + (beyond - in_one) / 2;
+    if (is_one_mapping(p, middle * mx_facts.os_page)) in_one = middle;
+    else beyond = middle;
+  }
+  return in_one * mx_facts.os_page;
+}
+
 // Before Linux 6.17 a move to a fixed place unmaps what is there, and only then finds that what is
 // to be moved lies in two mappings. That is asked before; after any other failure nothing is moved
 // any more.
@@ -292,10 +305,11 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
 
 bool mx_os_seems_present(const void* p, size_t size) {
   const size_t unit = mx_facts.os_page, step = size / PAGES_LOOKED_AT;
+  const size_t places = mx_min(mx_max(step / unit, 1), 64);
   if (has_filter()) return false;
   for (size_t i = 0; i < PAGES_LOOKED_AT; i++) {
     uint8_t state = 0;
-    const size_t within = (i * 37 + 5) % 64 * unit;  // so that no stride meets them all
+    const size_t within = (i * 37 + 5) % places * unit;  // so that no stride meets them all
     const uintptr_t at = mx_align_down((uintptr_t)p + step * i, unit) + within;
     if (mx_syscall3(SYS_mincore, at, unit, &state) != 0 || (state & 1) == 0) return false;
   }

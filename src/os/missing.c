@@ -18,6 +18,11 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
   return MX_MOVE_REFUSED;
 }
 
+size_t mx_os_movable(void* p, size_t size) {
+  (void)p, (void)size;
+  return 0;
+}
+
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 
 bool mx_os_seems_present(const void* p, size_t size) {

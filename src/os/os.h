@@ -52,6 +52,9 @@ typedef enum mx_move_e {
   MX_MOVE_TORN,     // nothing was moved, but there may be no mapping at `to` any more
 } mx_move_t;
 mx_move_t mx_os_move(void* from, void* to, size_t size);
+// How many bytes of a range, from its start on, lie in one mapping, so that they can be moved at
+// once; whole OS pages.
+size_t mx_os_movable(void* p, size_t size);
 // Puts guards over a range, so that any access faults, and takes them away; contents are lost. May
 // refuse when there are too many.
 bool mx_os_guard(void* p, size_t size, bool install);
