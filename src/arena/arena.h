@@ -257,6 +257,11 @@ mx_inline void mx_arena_count_purgeable(mx_arenas_t* arenas, mx_arena_t* arena, 
   mx_add_relaxed(&arenas->purgeable, count);
 }
 
+// Whether its slices are for heaps that have addresses of their own.
+mx_inline bool mx_arena_has_plots(const mx_arena_t* arena) {
+  return MX_ISOLATE && arena->plots != NULL;
+}
+
 mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
   mx_check(index <= arena->slices);
   return arena->start + index * MX_SLICE_SIZE;

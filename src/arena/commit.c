@@ -141,6 +141,6 @@ void mx_arena_unmap(mx_arena_t* arena) {
   if (arena->mapping == NULL) return;
   if (arena->is_reserved) mx_vmem_unmap(arena->mapping, arena->mapping_size, 0);
   else mx_arena_unmap_committed(arena, 0, arena->slices);
-  if (MX_ISOLATE && arena->plots != NULL) return;
+  if (mx_arena_has_plots(arena)) return;
   mx_vmem_placed_is_free(MX_ZONE_NEAR, arena->mapping, arena->mapping_size);
 }

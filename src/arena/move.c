@@ -19,7 +19,7 @@
 
 static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !arena->is_pinned &&
-         !(MX_ISOLATE && arena->plots != NULL);
+         !mx_arena_has_plots(arena);
 }
 
 // The first chunk of an arena at or behind a slice, which may be its end.

@@ -117,7 +117,8 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   if (is_zero) {
     mx_bits_clear(arena->dirty, index, count);
     mx_arena_untouch(arena, start, size);
-    mx_add_relaxed(&arenas->gone, (intptr_t)count);
+    // Addresses of one heap may not serve again, so they say nothing about what waits.
+    if (!mx_arena_has_plots(arena)) mx_add_relaxed(&arenas->gone, (intptr_t)count);
   }
   mx_arena_put_back(arena, index, count);
 }

@@ -47,6 +47,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those that
   // make them know what is fresh.
   const bool is_carved =
+      !mx_arena_has_plots(arena) &&
       (count == 1 || count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
   if (is_carved && !mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
   mx_add_relaxed(&arena->free_slices, -count);
@@ -410,14 +411,14 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   mx_arena_put_back(arena, index, count);
   mx_add_relaxed(&arena->free_slices, count);
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
-  if (MX_ISOLATE && arena->plots != NULL) mx_plot_leave(arenas, arena, index, count);
+  if (mx_arena_has_plots(arena)) mx_plot_leave(arenas, arena, index, count);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero) {
   mx_check(count > 0 && index > 0 && !mx_bits_test(arena->free, index - 1));
   if (index + count > mx_load_relaxed(&arena->usable)) return false;
-  const bool is_in_plot = (MX_ISOLATE && arena->plots != NULL);
+  const bool is_in_plot = mx_arena_has_plots(arena);
   if (is_in_plot && !mx_plot_can_grow(arena, index, count)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_arena_claim(arena, index, count)) return false;

@@ -90,6 +90,11 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
   return MX_MOVE_REFUSED;
 }
+size_t mx_os_movable(void* p, size_t size) {
+  (void)p, (void)size;
+  return 0;
+}
+bool mx_os_is_present(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   (void)accessible;
   return p != NULL && size > 0;
