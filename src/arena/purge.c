@@ -61,9 +61,10 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
-  // Where as much still waits, but at the wrong place, a longer wait would not have helped. Of pages
-  // that are scattered some always wait like that, and say nothing about the others.
-  const intptr_t lacking = (intptr_t)count - (MX_SCATTER ? 0 : mx_load_relaxed(&arenas->purgeable));
+  // Where as much still waits, but at the wrong place, a longer wait would not have helped. Of
+  // scattered pages some always wait like that, and say nothing about the others.
+  const intptr_t waiting = (MX_SCATTER ? 0 : mx_load_relaxed(&arenas->purgeable));
+  const intptr_t lacking = (intptr_t)count - waiting;
   if (gone <= 0 || lacking <= 0) return;
   const intptr_t refault = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -refault);

@@ -194,9 +194,9 @@ static bool has_given_arena(const mx_heap_t* heap) {
 
 // To touch fresh memory costs more than all the rest, so that of the blocks that were freed a part
 // is kept for the next ones: inaccessible, where it was, and moved by its page tables when it is
-// used again. A block takes as many spares as it needs, and leaves what it does not. Each piece that
-// moves stays a mapping of its own, so that a spare that was a block may be of several, and what is
-// smaller than a share of all is unmapped.
+// used again. A block takes as many spares as it needs, and leaves what it does not. Each piece
+// that moves stays a mapping of its own, so that a spare may be of several, and what is smaller
+// than a share of all is unmapped.
 #define SPARES 16
 #define PIECE_LEAST (256 * MX_KIB)
 #define PIECE_SHARE 8192

@@ -83,9 +83,9 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
 // How many bytes for blocks its slices have from its first block on.
 static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page) - page->start); }
 
-// Where each slice that a page takes is a call of the OS, pages of many slices take more of them: as
-// many as they have, up to this. A write that misses its block by as much would mostly meet the same
-// page in any case.
+// Where each slice that a page takes is a call of the OS, pages of many slices take more of them:
+// as many as they have, up to this. A write that misses its block by as much would mostly meet the
+// same page in any case.
 #define EXTEND_MOST ((size_t)MX_MEDIUM_PAGE_SLICES)
 
 // Takes slices behind a page that needs `need`: how many.

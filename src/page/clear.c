@@ -9,9 +9,9 @@
 
 // What clearing a byte takes, and verifying it, is counted as one tick (0.3 to 0.5 ns on most
 // machines): most of it is the cache lines that the program would not have touched, and so it shows
-// elsewhere. What is more than an OS page may lie in memory that nobody has touched, which takes a
-// page fault, and counts twice. One part of so many of a thread's time may go into it; so many bytes
-// may be saved up, and so many has a thread that begins.
+// elsewhere. More than an OS page may lie in memory that nobody has touched, which takes a page
+// fault, and counts twice. One part of so many of a thread's time may go into it; so many bytes may
+// be saved up, and so many has a thread that begins.
 #define CLEAR_SHARE 64
 #define CLEAR_SAVED ((int64_t)1 << 20)
 #define CLEAR_FIRST ((int64_t)1 << 18)
