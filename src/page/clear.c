@@ -11,10 +11,9 @@
 // machines): most of it is the cache lines that the program would not have touched, and so it shows
 // elsewhere. More than an OS page may lie in memory that nobody has touched, which takes a page
 // fault, and counts twice. One part of so many of a thread's time may go into it; so many bytes may
-// be saved up, and so many has a thread that begins.
+// be saved up.
 #define CLEAR_SHARE 64
 #define CLEAR_SAVED ((int64_t)1 << 20)
-#define CLEAR_FIRST ((int64_t)1 << 18)
 #define CLEAR_LOOKS 16      // blocks that are left as they are between two looks at the time
 
 typedef struct clear_time_s {
@@ -28,7 +27,7 @@ mx_used static mx_thread_local clear_time_t clear_time;
 static bool may_go_on(clear_time_t* time) {
   if (time->tries++ % CLEAR_LOOKS != 0) return false;
   const uint64_t now = mx_ticks();
-  const uint64_t more = (time->since == 0 ? CLEAR_FIRST : (now - time->since) / CLEAR_SHARE);
+  const uint64_t more = (now - time->since) / CLEAR_SHARE;
   time->since = now;
   if (more < (uint64_t)(CLEAR_SAVED - time->bytes)) time->bytes += (int64_t)more;
   else time->bytes = CLEAR_SAVED;
