@@ -76,8 +76,31 @@ static void test_beyond_share(void) {
   mi_collect(true);
 }
 
+// Large blocks get memory of several that were freed, of which each has pieces of others: none of it
+// tells what was there.
+static void test_large_ones(void) {
+  enum { SLOTS = 12, STEPS = 200 };
+  unsigned char* slots[SLOTS] = {NULL};
+  size_t sizes[SLOTS] = {0};
+  uint32_t random = 1;
+  for (int step = 0; step < STEPS; step++) {
+    random = random * 1664525 + 1013904223;
+    const size_t i = (random >> 8) % SLOTS, size = 200000 + (size_t)(random >> 10) % 4000000;
+    if (slots[i] != NULL) EXPECT_AT(i, slots[i][0] == i + 1 && slots[i][sizes[i] - 1] == i + 1);
+    mi_free(slots[i]);
+    slots[i] = (unsigned char*)hidden(mi_malloc(size));
+    size_t n = 0;
+    while (n < size && slots[i][n] == 0) n++;
+    EXPECT_AT(step, n == size);
+    memset(slots[i], (int)i + 1, size);
+    sizes[i] = size;
+  }
+  for (int i = 0; i < SLOTS; i++) mi_free(slots[i]);
+}
+
 int main(void) {
   if (MX_CLEAR_FREED) test_writes();  // first: the children inherit what may still be cleared
+  if (MX_CLEAR_LARGE) test_large_ones();
   test_calloc();
   test_beyond_share();
   return expect_end("cleared");
