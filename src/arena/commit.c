@@ -130,10 +130,9 @@ void mx_arena_unmap_committed(mx_arena_t* arena, size_t index, size_t count) {
     if (i == SIZE_MAX) return;
     for (n = 1; i + n < end && mx_bits_test(arena->committed, i + n);) n++;
     // Before, for a fork in between.
-    mx_bits_clear(arena->committed, i, n);
-    if (!mx_vmem_unmap(mx_arena_slice(arena, i), n * MX_SLICE_SIZE, 0)) {
-      mx_bits_set(arena->committed, i, n);
-    }
+    if (MX_SCATTER) mx_bits_clear(arena->committed, i, n);
+    const bool done = mx_vmem_unmap(mx_arena_slice(arena, i), n * MX_SLICE_SIZE, 0);
+    if (MX_SCATTER && !done) mx_bits_set(arena->committed, i, n);
   }
 }
 

@@ -390,9 +390,11 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
     return;
   }
   for (size_t i = index, n; i < index + count; i += n) {
-    const bool is_used = (mx_bits_count(arena->present, i * per_slice, per_slice) > 0);
-    for (n = 1; i + n < index + count; n++) {
-      if ((mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0) != is_used) break;
+    bool is_used = false;
+    for (n = 0; i + n < index + count; n++) {
+      const bool used = (mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0);
+      if (n > 0 && used != is_used) break;
+      is_used = used;
     }
     if (!is_used) {
       drop_unused(arena, i, n);

@@ -305,12 +305,11 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
 
 bool mx_os_seems_present(const void* p, size_t size) {
   const size_t unit = mx_facts.os_page, step = size / PAGES_LOOKED_AT;
-  const size_t places = mx_min(mx_max(step / unit, 1), 64);
-  if (has_filter()) return false;
+  if (step == 0 || has_filter()) return false;
   for (size_t i = 0; i < PAGES_LOOKED_AT; i++) {
     uint8_t state = 0;
-    const size_t within = (i * 37 + 5) % places * unit;  // so that no stride meets them all
-    const uintptr_t at = mx_align_down((uintptr_t)p + step * i, unit) + within;
+    const size_t within = (i * 37 + 5) % 64 * unit % step;  // so that no stride meets them all
+    const uintptr_t at = mx_align_down((uintptr_t)p + step * i + within, unit);
     if (mx_syscall3(SYS_mincore, at, unit, &state) != 0 || (state & 1) == 0) return false;
   }
   return true;

@@ -92,14 +92,13 @@ static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page)
 static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   const size_t next = page->slice_index + page->slice_count;
   const size_t all = mx_page_slices_for(page->block_size);
-  const bool is_ahead = (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES);
-  const size_t ahead = (is_ahead ? mx_min(page->slice_count, EXTEND_MOST) : 0);
-  const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
   bool is_zero;
-  if (mx_slices_extend(arenas, page->arena, next, wanted, &is_zero)) return wanted;
-  const bool is_done = (wanted > need &&
-                        mx_slices_extend(arenas, page->arena, next, need, &is_zero));
-  return is_done ? need : 0;
+  if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) {
+    const size_t ahead = mx_min(page->slice_count, EXTEND_MOST);
+    const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
+    if (mx_slices_extend(arenas, page->arena, next, wanted, &is_zero)) return wanted;
+  }
+  return mx_slices_extend(arenas, page->arena, next, need, &is_zero) ? need : 0;
 }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
