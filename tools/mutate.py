@@ -99,7 +99,7 @@ def plain(*names):
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
-    "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept")))
+    "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept", "claim")))
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
@@ -343,9 +343,10 @@ def program_of(test, build, folder):
            fresh_object(ROOT / "test" / s, build, test.flags) for s in test.sources()]
     if test.static:
         program = folder / test.name.replace("/", "-")
-        if not run_quietly([*CC, "-rdynamic", "-o", program, *own, f"@{folder / 'inside'}", *LINKED]):
+        part = program.with_name(f"{program.name}.{threading.get_ident()}.part")  # others may run it
+        if not run_quietly([*CC, "-rdynamic", "-o", part, *own, f"@{folder / 'inside'}", *LINKED]):
             raise SystemExit(f"does not link: {test.name}")
-        return program
+        return part.rename(program)
     linked = [] if test.preload is not False else ["-L", plain_library(build, test.kind), "-lunder"]
     return kept(test.name, digest(build, *flags, *map(str, own), *map(str, linked)), lambda part: run_quietly(
         [*CC, "-rdynamic", "-o", part, *own, *linked, *LINKED]))

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Which pages that nobody owns a thread takes in when it frees into them: of a bin that it does not
+// allocate from one, since it could only hoard them, of others as many as the option says.
+#include <pthread.h>
+#include <stdio.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/heap/theap.h"
+#include "../../src/heap/thread_life.h"
+
+#define BLOCKS 600
+#define PAGES_MIN 6
+#define LIMIT 3
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static void* left[BLOCKS];
+
+static void* leave(void* size) {
+  for (size_t i = 0; i < BLOCKS; i++) left[i] = mi_malloc(*(size_t*)size);
+  return NULL;
+}
+
+static bool is_of_new_page(size_t i) {
+  for (size_t k = 0; k < i; k++) {
+    if (mx_pagemap_get(left[k]) == mx_pagemap_get(left[i])) return false;
+  }
+  return true;
+}
+
+// Frees one block of each page that a thread left; of how many of them this one has become the owner.
+static size_t taken_in(size_t size) {
+  void* firsts[BLOCKS];
+  size_t pages = 0, taken = 0;
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (is_of_new_page(i)) firsts[pages++] = left[i];
+  }
+  EXPECT(pages >= PAGES_MIN);
+  for (size_t i = 0; i < pages; i++) mi_free(firsts[i]);
+  const uintptr_t self = mx_thread_theap()->tid;
+  for (size_t i = 0; i < pages; i++) {
+    taken += ((mx_load_relaxed(&mx_pagemap_get(firsts[i])->owner) & ~MX_OWNER_TAGS) == self);
+  }
+  return taken;
+}
+
+// A thread that only frees has pages of its own from the first one that it takes in.
+static void* only_frees(void* p) {
+  EXPECT(mx_tls_theap == &mx_theap_empty);
+  mi_free(p);
+  EXPECT(mx_tls_theap != &mx_theap_empty);
+  return NULL;
+}
+
+static void frees_of_others(size_t size) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
+  EXPECT(pthread_create(&thread, NULL, only_frees, left[1]) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+int main(void) {
+  mi_option_set(mi_option_page_reclaim_on_free, 0);
+  mi_option_set(mi_option_page_cross_thread_max_reclaim, LIMIT);
+  mi_free(mi_malloc(1));
+  EXPECT(taken_in(1000) == 1);
+  frees_of_others(6000);
+  void* const own = mi_malloc(2000);
+  EXPECT(taken_in(2000) == LIMIT);
+  mi_option_set(mi_option_page_cross_thread_max_reclaim, 0);
+  EXPECT(taken_in(3000) == 0);
+  mi_option_set(mi_option_page_reclaim_on_free, -1);
+  EXPECT(taken_in(4000) == 0);
+  mi_option_set(mi_option_page_reclaim_on_free, 1);
+  EXPECT(taken_in(5000) >= PAGES_MIN);
+  mi_free(own);
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
