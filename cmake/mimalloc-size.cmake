@@ -30,11 +30,16 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
   if(MI_HAVE_OZ)
     set(small -Oz)
   endif()
+  # Jumps lie close in code that seldom loops.
+  set(unpadded)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(unpadded -fno-align-jumps -fno-align-labels)
+  endif()
   foreach(source IN LISTS mi_sources)
     if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/override/elf[.]c" OR
        source MATCHES "/mem/bitmap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
-      set(options -O2 -fno-align-jumps -fno-align-labels)
+      set(options -O2 ${unpadded})
     else()
       set(options ${small})
     endif()
