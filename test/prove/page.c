@@ -113,10 +113,15 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
                       bool* is_zero) {
   (void)arenas, (void)arena;
   claim(count >= 1 && index == prove_page.slice_index + prove_page.slice_count);
-  // Nothing is asked for that the next block does not need.
+  // Nothing is asked for that the next block does not need, but by pages of many slices where each
+  // slice would be a call of the OS.
+  const size_t all = mx_page_slices_for(prove_page.block_size);
+  const bool may_be_ahead = (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES &&
+                             count <= mx_min(prove_page.slice_count, EXTEND_MOST));
   const size_t had = (prove_page.slice_count + count - 1) * MX_SLICE_SIZE -
                      (uintptr_t)prove_page.start % MX_SLICE_SIZE - mx_guard_size();
-  claim((prove_page.capacity + (size_t)1) * prove_page.block_size > had);
+  claim(prove_page.slice_count + count <= all);
+  claim(may_be_ahead || (prove_page.capacity + (size_t)1) * prove_page.block_size > had);
   *is_zero = false;
   return nondet_bool();
 }
