@@ -11,6 +11,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/hole_walk.h"
+#include "../heap/huge_cache.h"
 #include "../heap/subproc.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
@@ -37,9 +38,10 @@ static bool is_time(mx_atomic(uint64_t)* at, uint64_t pause) {
 static size_t make_holes(bool purges) {
   size_t bytes = 0;
   bool has_changed;
+  mx_huge_cache_flush(true);
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
-    if (purges) mx_arenas_purge(&s->arenas, true);
     if (mx_option(purge_holes) != 0) bytes += mx_subproc_make_holes(s, false, &has_changed);
+    if (purges) mx_arenas_purge(&s->arenas, true);
   }
   return bytes;
 }

@@ -106,10 +106,24 @@ static void not_kept(void) {
   mi_option_set(mi_option_purge_delay, 60000);
 }
 
+// A collection leaves nothing of what was kept waiting, with or without holes.
+static void collected(void) {
+  for (long holes = 0; holes < 2; holes++) {
+    mi_option_set(mi_option_purge_holes, holes);
+    mi_collect(true);
+    const intptr_t before = slices_in_use();
+    mi_free(block_of(KEPT_LARGE));
+    mi_collect(true);
+    EXPECT(slices_in_use() == before);
+    EXPECT(mx_load_relaxed(&mx_subproc_main.arenas.purgeable) == 0);
+  }
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   mi_option_set(mi_option_purge_delay, 60000);
   heaps_that_are_gone();
+  if (!MX_HARDEN) collected();
   // Hardened builds keep none, and blocks of theirs are more than malloc's floor below makes.
   for (size_t slices = 1; !MX_HARDEN && slices <= 8; slices += 7) blocks_that_are_gone(slices);
   if (!MX_HARDEN) {
