@@ -30,16 +30,19 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
   if(MI_HAVE_OZ)
     set(small -Oz)
   endif()
-  # Jumps lie close in code that seldom loops.
+  # No room in front of what is jumped to: it is code that seldom loops.
   set(unpadded)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    set(unpadded -fno-align-jumps -fno-align-labels)
+    set(unpadded -fno-align-jumps -fno-align-labels -fno-align-loops)
   endif()
   foreach(source IN LISTS mi_sources)
     if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/override/elf[.]c" OR
        source MATCHES "/mem/bitmap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
       set(options -O2 ${unpadded})
+      if(unpadded AND NOT source MATCHES "/override/")
+        list(APPEND options -fno-align-functions)
+      endif()
     else()
       set(options ${small})
     endif()

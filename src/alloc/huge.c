@@ -253,6 +253,10 @@ static bool move_slices(mx_page_t* page, mx_page_t* target, bool* is_torn) {
     return false;
   }
   mx_bits_clear(page->arena->committed, page->slice_index, count);
+  // The mapping moved with what was asked for it.
+  if (target->arena != NULL && mx_bits_count(page->arena->large, page->slice_index, count) > 0) {
+    mx_bits_set(target->arena->large, target->slice_index, count);
+  }
   mx_arena_untouch(page->arena, page->start, size);
   mx_huge_page_resize(page, 0);
   mx_subproc_t* const subproc = unlink_block(page);

@@ -30,8 +30,7 @@ static mx_atomic(uint32_t) turn;
 
 // NULL for those that have no large OS pages.
 static dense_class_t* class_of(size_t bytes) {
-  const size_t least = LARGE_LEAST * mx_facts.large_page;
-  if (least == 0 || bytes < least || mx_option(allow_thp) != 1) return NULL;
+  if (bytes < LARGE_LEAST * mx_facts.large_page || mx_option(allow_thp) != 1) return NULL;
   return &classes[mx_bit_high(bytes) % 32];
 }
 
