@@ -101,14 +101,15 @@ static int is_mapped(const void* p) {
   return mincore(page, 1, &present) == 0;
 }
 
-// Whether a block of this size has a mapping of its own, which goes with it.
+// Whether a block of this size has a mapping of its own, which goes with it, or all but a part that
+// is kept for the next one, as in secure builds.
 static int goes_with_its_mapping(size_t size) {
   char* const p = malloc(size);
   if (p == NULL) return -1;
   memset(p, 1, size);
-  const char* volatile middle = p + size / 2;
+  const char* volatile last = p + size - 1;
   free(p);
-  return !is_mapped((const void*)(size_t)middle);
+  return !is_mapped((const void*)(size_t)last);
 }
 
 #define OPTION(name) mi_option_get(mi_option_##name)
