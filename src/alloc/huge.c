@@ -27,9 +27,6 @@
 // Blocks that grow take slices in such steps, in which page tables move elsewhere, too.
 #define GROW_STEP MX_MIB
 
-// A huge block of so many large OS pages may be backed by them.
-#define THP_PAGES_MIN 2
-
 // ---- allocating and freeing --------------------------------------------------------------------
 
 // From byte `from` to byte `to` a block will be used. All of it counts as memory in use at once,

@@ -116,10 +116,7 @@ void mx_theap_recycle(mx_theap_t* theap) {
 }
 
 void mx_theap_wipe(mx_theap_t* theap) {
-  memset(theap->lists.partial, 0, sizeof(theap->lists.partial));
-  memset(theap->lists.full, 0, sizeof(theap->lists.full));
-  memset(theap->lists.partial_count, 0, sizeof(theap->lists.partial_count));
-  memset(theap->lists.full_count, 0, sizeof(theap->lists.full_count));
+  memset(&theap->lists, 0, sizeof(theap->lists));
   memset(theap->retained.pages, 0, sizeof(theap->retained.pages));
   if (MX_MAGAZINES && theap->magazines != NULL) {
     memset(theap->magazines, 0, MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));

@@ -37,9 +37,9 @@ void mx_vmem_seal_meta(void* p, size_t size);
 // Makes reserved addresses usable. What is usable already must not be among them: its users may
 // have given it another protection.
 bool mx_vmem_commit(void* p, size_t size);
-// Drops contents as the options say. True when the range now reads as zero (once committed again,
-// where *needs_commit says so); false when its contents are unknown. Addresses that are not
-// reserved may be nobody's then.
+// Drops contents as the options say; unmaps: by unmapping addresses, which are not reserved. True
+// when the range now reads as zero (once committed again, where *needs_commit says so); false when
+// its contents are unknown. Addresses that are not reserved may be nobody's then.
 bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool unmaps, bool* needs_commit);
 // Moves the contents of a range to another one, by page tables; nothing is mapped where it was.
 // False: nothing moved; *is_torn: and what was mapped at `to` is lost, and must not be used.

@@ -66,11 +66,11 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only);
 void mx_os_seal(void* p, size_t size);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
-// Whether each of some OS pages all over a range of at least 1,024 is present in memory; false
-// where that cannot be told.
-bool mx_os_seems_present(const void* p, size_t size);
 // Refuses them without asking whether there may be any. A hint.
 void mx_os_refuse_large(void* p, size_t size);
+// Whether each of 16 OS pages all over a range, which has as many at least, is present in memory;
+// false where that cannot be told.
+bool mx_os_seems_present(const void* p, size_t size);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 
