@@ -32,6 +32,7 @@
 #define WORTH_SHARE 16            // a page is worth a visit with more than this part of its
 #define WORTH_MOST 8u             // blocks free, or than this many
 #define SPARSE_SHARE 4            // and nearly empty with more than this part
+#define MANY_PAGES 32            // partial pages of a bin beside which one more hardly counts
 #define COLLECT_SHARE 16          // a pass begins when what is committed has grown by this part
 #define COLLECT_LEAST (4 * MX_MIB)  // and by so much since the last one
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
@@ -223,12 +224,26 @@ static bool is_worth_a_visit(const mx_page_t* page) {
   return blocks_to_give(page) > mx_min(page->reserved / WORTH_SHARE, WORTH_MOST);
 }
 
+// Whether the bin does better with another page than with the best of its partial ones: it has many
+// of them, with few free blocks each.
+mx_inline bool wants_another(const mx_theap_t* theap, size_t bin, const mx_page_t* best) {
+  return mx_unlikely(theap->lists.partial_count[bin] >= MANY_PAGES) && !is_worth_a_visit(best) &&
+         !mx_page_can_extend(best);
+}
+
 // The fuller one of two that are worth a visit, so that others may become empty; else the one with
 // more to give.
 static bool is_better(const mx_page_t* page, const mx_page_t* other) {
   const bool is_worth = is_worth_a_visit(page);
   if (is_worth != is_worth_a_visit(other)) return is_worth;
   return is_worth ? page->used > other->used : page->used < other->used;
+}
+
+static mx_page_t* take_partial(mx_theap_t* theap, mx_page_t* page) {
+  if (!mx_page_hold(page)) return NULL;
+  forget_retained(theap, page);
+  remove_partial(theap, page);
+  return page;
 }
 
 // Partial pages come in the order in which their first block was freed, so the first ones have the
@@ -247,10 +262,7 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     if (is_sparse && page == theap->lists.partial[bin]) mx_list_turn(&theap->lists.partial[bin]);
   }
   if (best == NULL) best = theap->lists.partial[bin];
-  if (best == NULL || !mx_page_hold(best)) return NULL;
-  forget_retained(theap, best);
-  remove_partial(theap, best);
-  return best;
+  return best == NULL || wants_another(theap, bin, best) ? NULL : take_partial(theap, best);
 }
 
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
@@ -268,7 +280,10 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
   }
-  if (page == NULL) return NULL;
+  if (page == NULL) {
+    page = theap->lists.partial[bin];
+    return page == NULL ? NULL : take_partial(theap, page);
+  }
   page->theap = theap;
   mx_page_set_owner(page, theap->tid);
   return page;
@@ -297,7 +312,8 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
       if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
       mx_page_t* const other = theap->lists.partial[bin];
-      const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other));
+      const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other) &&
+                              !wants_another(theap, bin, other));
       if (!has_other && extend_page(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
       if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
