@@ -30,10 +30,12 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
   if(MI_HAVE_OZ)
     set(small -Oz)
   endif()
-  # No room in front of what is jumped to: it is code that seldom loops.
+  # No room in front of what is jumped to: it is code that seldom loops. What would be computed ahead
+  # of a loop, or kept in a register over a call, is saved and restored instead.
   set(unpadded)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     set(unpadded -fno-align-jumps -fno-align-labels -fno-align-loops)
+    list(APPEND small -fno-move-loop-invariants -fno-caller-saves)
   endif()
   foreach(source IN LISTS mi_sources)
     if(source MATCHES "/alloc/(batch|free|harden|slow)[.]c|/override/elf[.]c" OR
