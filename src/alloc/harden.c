@@ -276,6 +276,7 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   const bool may = free_remote_checked(page, block);
   if (may) {
     tell_freed(block);
+    mx_harden_leave(page, block);
     const uint64_t state = clear_freed(page, block);
     // Of two threads that free it in the same nanoseconds both may get here; the owner will find it
     // twice. An exchange would cost as much as all the rest.
@@ -366,9 +367,11 @@ bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
   const size_t old = size_of(page, block);
   if (is_apart) mx_harden_check_huge(page, block);
   else check_behind(page, block);
-  if (zero && size > old) memset((uint8_t*)block + old, 0, size - old);
+  // In this order: the page's owner may verify it meanwhile, and what was slack is no longer then.
   if (is_apart) set_size_apart(page, block, size);
   else mx_harden_set_size(page, block, size);
+  mx_fence_compiler();
+  if (zero && size > old) memset((uint8_t*)block + old, 0, size - old);
   return true;
 }
 

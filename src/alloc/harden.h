@@ -80,6 +80,7 @@ mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
 // Makes a block one of `size` bytes.
 mx_inline void mx_harden_set_size(const mx_page_t* page, void* block, size_t size) {
   mx_slack_fill(page, block, size);
+  mx_fence_compiler();  // who verifies another thread's block of that size finds the slack
   mx_pad_set(page, block, size);
 }
 
@@ -186,15 +187,24 @@ mx_inline bool mx_harden_is_larger(const mx_page_t* page) {
   return MX_CLEAR_FREED && page->block_size > MX_CLEAR_PLAIN;
 }
 
+// Before a block of another thread's page is cleared with the slack behind it: from here on its
+// owner, who may verify the page at any time, finds no live block there.
+mx_inline void mx_harden_leave(const mx_page_t* page, void* block) {
+  if (!MX_PADDING) return;
+  mx_pad_set(page, block, MX_PAD_LEFT);
+  mx_fence_compiler();
+}
+
 // Marks a block of another thread's page as freed, which may then be pushed. False as above, and in
 // builds with bitmaps.
 mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   if (MX_LIVE_BITS || !MX_PADDING) return false;
   const uint64_t key = mx_place_key(page, block);
   if (!mx_harden_is_sound(page, block, key, false)) return false;
+  const bool is_larger = mx_harden_is_larger(page);
+  if (is_larger) mx_harden_leave(page, block);
   const bool is_clear =
-      !MX_CLEAR_FREED ||
-      mx_clear_freed(page, block, mx_harden_is_larger(page)) == MX_PAD_FREE;
+      !MX_CLEAR_FREED || mx_clear_freed(page, block, is_larger) == MX_PAD_FREE;
   const uint64_t state = (is_clear ? MX_PAD_GONE : MX_PAD_LEFT);
   mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
   return true;

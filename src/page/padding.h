@@ -22,7 +22,7 @@
 //   fresh -> live  the same for one that was not cleared, or never freed
 //   live -> free   the owner frees it
 //   live -> gone   another thread frees it
-//   live -> left   the same, and does not clear it
+//   live -> left   the same, and does not clear it, or has not yet: then left -> gone
 //   gone -> free   the owner collects it; any other state there was a second free in the same
 //                  nanoseconds, by the owner or by one more thread
 //
