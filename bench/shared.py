@@ -33,8 +33,8 @@ KINDS = ("calls", "rmws", "stores", "block_moves", "record_moves", "taken")
 GENERIC = ("base/counters.h", "base/counters.c", "base/bits.h", "mem/bitmap.h", "mem/bitmap.c",
            "base/lock.h", "os/lock.c")
 MOST = 3  # variables of a program that the table names
-# What belongs to one page, or to one thread.
-OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links)(->|\.)")
+# What belongs to one page, or to one thread (a ring of slices to several where there are many).
+OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links|ring)(->|\.)")
 FREES = re.compile(r"free|_Zd|delete")
 ALLOCATES = re.compile(r"alloc|memalign|strn?dup|_Zn|new|realpath")
 TIMEOUT = 300

@@ -126,6 +126,7 @@ static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
   const size_t n = mx_load_relaxed(&arenas->count);
   const bool ok = (n < MX_ARENAS_MAX);
   if (ok) {
+    mx_store_relaxed(&arena->item, n);
     mx_store_release(&arenas->items[n], arena);
     mx_store_release(&arenas->count, n + 1);
   }

@@ -55,6 +55,7 @@ typedef struct mx_arena_s {
   mx_commit_fn* commit_fn; // NULL: the OS commits
   void* commit_arg;
   size_t id;               // unique in the process, from 1
+  mx_atomic(size_t) item;  // which of its sub-process' arenas it is
   int numa_node;           // -1: any
   bool is_exclusive;       // serves only heaps that name it
   bool is_on_demand;       // reserved for want of slices, not by a call of the program
@@ -83,6 +84,16 @@ typedef struct mx_plot_s {
 #define MX_ARENAS_MAX 4096
 #define MX_ARENA_MIN_SIZE (32 * MX_MIB)
 
+// Slices that threads gave back lately, one by one: a ring for a thread, or for several where there
+// are many.
+#define MX_RECENT_RINGS 16
+#define MX_RECENT_PLACES 64
+
+typedef struct mx_recent_s {
+  mx_atomic(size_t) next;                    // the place behind the latest
+  mx_atomic(uint64_t) at[MX_RECENT_PLACES];  // arena and slice, 0: none
+} mx_recent_t;
+
 // The arenas of one sub-process.
 typedef struct mx_arenas_s {
   mx_lock_t lock;                  // for adding one
@@ -99,6 +110,7 @@ typedef struct mx_arenas_s {
   mx_arena_t* plot_arena;          // four under the lock); those behind `next_plot` of this arena
   size_t next_plot;                // were nobody's yet
   size_t renew_at;                 // where the next arena is looked for that is spent
+  mx_recent_t recent[MX_RECENT_RINGS];  // hints
 } mx_arenas_t;
 
 // A run of slices that was allocated.
