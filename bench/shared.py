@@ -32,6 +32,7 @@ KINDS = ("calls", "rmws", "stores", "block_moves", "record_moves", "taken")
 # Files whose functions serve many variables: the variable is told by who calls them.
 GENERIC = ("base/counters.h", "base/counters.c", "base/bits.h", "mem/bitmap.h", "mem/bitmap.c",
            "base/lock.h", "os/lock.c")
+TRIES = 3
 MOST = 3  # variables of a program that the table names
 # What belongs to one page, or to one thread (a ring of slices to several where there are many).
 OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links|ring)(->|\.)")
@@ -244,8 +245,12 @@ def check(options):
     wrong = 0
     for program in HANDED + STEADY:
         options.scale = 1.0
-        account = steady(options.counted, program, options)
-        found = problems_of(program, account, options.bound) if account else ["it failed"]
+        # On a busy machine more calls find that something is due: that is not so three times.
+        for _ in range(TRIES):
+            account = steady(options.counted, program, options)
+            found = problems_of(program, account, options.bound) if account else ["it failed"]
+            if not found:
+                break
         wrong += bool(found)
         print(f"{program.name}: {'; '.join(found) or 'as it should be'}", flush=True)
     return 1 if wrong else 0

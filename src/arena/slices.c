@@ -5,7 +5,6 @@
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
-#include "../os/thread.h"
 #include "arena.h"
 #include "huge_pages.h"
 #include "plots.h"
@@ -256,9 +255,14 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
 #define RECENT_TRIES 4
 #define RECENT_SLICE_BITS 32
 
+// Threads have rings in turn, in the order in which they come, so that a run can be repeated.
+mx_used static mx_thread_local uint32_t ring_number;  // 0: none yet
+
 static mx_recent_t* recent_ring(mx_arenas_t* arenas) {
-  const uint32_t hash = (uint32_t)(mx_thread_id() >> 6) * 0x9E3779B1u;
-  return &arenas->recent[hash >> 16 & (MX_RECENT_RINGS - 1)];
+  static mx_atomic(uint32_t) given;
+  uint32_t* const number = &mx_tls(ring_number);
+  if (*number == 0) *number = mx_add_relaxed(&given, (uint32_t)1) + 1;
+  return &arenas->recent[*number % MX_RECENT_RINGS];
 }
 
 static void put_recent(mx_arenas_t* arenas, uint64_t place) {
