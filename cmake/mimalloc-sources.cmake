@@ -63,7 +63,6 @@ set(mi_source_names
   heap/theap_record.c
   heap/thread_life.c
   heap/trim.c
-  alloc/batch.c
   alloc/failed.c
   alloc/free.c
   alloc/guarded.c

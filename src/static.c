@@ -78,7 +78,6 @@
 #include "heap/thread_life.c"
 #include "heap/trim.c"
 
-#include "alloc/batch.c"
 #include "alloc/failed.c"
 #include "alloc/free.c"
 #include "alloc/guarded.c"

@@ -127,7 +127,6 @@ CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
 REACHED_BY = {
     "": CORE,
     "alloc/sample": [*CORE, *SAMPLED, *PROFILE],
-    "alloc/batch": [*CORE, *PROFILE],
     "alloc/guarded": [*CORE, *SAMPLED],
     "alloc/harden": [*CORE, *SAMPLED, *PROFILE],
     "arena/purge": [*CORE, *MEMORY],

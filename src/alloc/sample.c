@@ -11,11 +11,10 @@
 // guarded blocks) is lost, so that each of the others is sampled as often as the rate says. Only
 // theaps of the main heap have any.
 //
-// For the profiler bytes are counted, in all theaps: see poisson.h, and batch.c for how most
-// allocations are counted without being seen. A block with a note is a huge page of its own,
-// whatever its size is, as a guarded one is, so that the free of all others need not look whether
-// they have one; it may be both. What an ordinary block of its size would have is its block size,
-// so that a realloc does with it what it does with others.
+// For the profiler bytes are counted, in all theaps: see poisson.h. A block with a note is a huge
+// page of its own, whatever its size is, as a guarded one is, so that the free of all others need
+// not look whether they have one; it may be both. What an ordinary block of its size would have is
+// its block size, so that a realloc does with it what it does with others.
 //
 // A theap starts and stops to be sampled by its own thread only, at a slow allocation or when that
 // thread changes something.
@@ -99,28 +98,12 @@ static void close_magazines(mx_theap_t* theap) {
   }
 }
 
-static void set_sampled(mx_theap_t* theap, bool sampled, bool batched) {
-  for (size_t bin = 0; theap->sampling.is_batched && bin < MX_BIN_COUNT; bin++) {
-    mx_theap_end_batch(theap, bin);
-  }
+static void set_sampled(mx_theap_t* theap, bool sampled) {
   theap->sampling.is_on = sampled;
-  theap->sampling.is_batched = batched;
   if (MX_MAGAZINES && sampled) close_magazines(theap);
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->bins.front[bin] = (!sampled   ? theap->bins.current[bin]
-                         : !batched ? &mx_page_none
-                                    : &theap->sampling.batches[bin]);
+    theap->bins.front[bin] = (sampled ? &mx_page_none : theap->bins.current[bin]);
   }
-}
-
-// Batches are for builds in which a page does nothing but hand out its list; and there are many
-// theaps of heaps that are not the main one.
-static bool may_batch(mx_theap_t* theap) {
-  if (MX_HARDEN || theap != theap->first || mx_load_relaxed(&mx_sampling.is_told)) return false;
-  if (theap->sampling.batches == NULL) {
-    theap->sampling.batches = (mx_batch_t*)mx_meta_alloc(MX_BIN_COUNT * sizeof(mx_batch_t));
-  }
-  return theap->sampling.batches != NULL;
 }
 
 size_t mx_sample_default_rate(void) {
@@ -141,10 +124,8 @@ static void follow_sampling(mx_theap_t* theap) {
   const size_t rate = (can_be_guarded(theap) ? rate_now() : 0);
   const size_t mean = mean_now();
   const bool samples = (rate > 0 || mean > 0);
-  const bool batches = (samples && rate == 0 && may_batch(theap));
-  if (theap->sampling.is_on != samples || theap->sampling.is_batched != batches) {
-    set_sampled(theap, samples, batches);
-  }
+  if (theap->sampling.is_on != samples) set_sampled(theap, samples);
+  theap->sampling.has_guards = (rate > 0);
   theap->sampling.until_guard = draw_guard(rate);
   theap->sampling.mean = mean;
   theap->sampling.until_sample = draw_sample(mean);
@@ -276,7 +257,7 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
     follow_sampling(theap);
     if (!theap->sampling.is_on || !mx_sample_is_due(theap, request->size)) return NULL;
   }
-  const bool is_guard = (theap->sampling.until_guard <= 0);
+  const bool is_guard = (theap->sampling.has_guards && theap->sampling.until_guard <= 0);
   const bool is_sample = (theap->sampling.until_sample <= 0);
   if (is_guard) theap->sampling.until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
   if (is_sample && !is_told()) {
@@ -292,16 +273,8 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
 
 void mx_sample_follow(mx_theap_t* theap) { follow_sampling(theap); }
 
-void* mx_sample_block(mx_theap_t* theap, const mx_request_t* request) {
-  if (request->size == 0 || mx_tls(is_paused)) return NULL;
-  mx_sample_pause(true);
-  void* const p = alloc_special(theap, request, false, true);
-  mx_sample_pause(false);
-  return p;
-}
-
-void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero) {
-  const mx_request_t request = {size, 1, false, zero, NULL};
+void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero, const void* frame) {
+  const mx_request_t request = {size, 1, false, zero, frame};
   return take_turn(theap, &request);
 }
 
@@ -311,7 +284,7 @@ void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_grow
 }
 
 void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero) {
-  return theap->sampling.is_on ? NULL : mx_sample_turn(theap, size, zero);
+  return theap->sampling.is_on ? NULL : mx_sample_turn(theap, size, zero, NULL);
 }
 
 // ---- guarded blocks of one thread --------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "../base/options.h"
 #include "../heap/heap.h"
 #include "../os/probes.h"
+#include "harden.h"
 
 // The low half of `state` is the semaphore of the probes: a tracer that comes or goes changes the
 // state, and nobody has to look for it.
@@ -35,15 +36,12 @@ extern mx_hidden mx_sampling_t mx_sampling;
 // to be, and answers as mx_sample_turn.
 void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero);
 // For an allocation that is due: a block, or NULL when the request gets none that is special.
-void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero);
+// `frame` is of the function that malloc's caller called, or NULL where it is not known.
+void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero, const void* frame);
 // The same for one that is alone in its page, of a sampled theap, due or not.
 void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero);
 // Follows a state that has changed.
 void mx_sample_follow(mx_theap_t* theap);
-// For an allocation that is a sample of the profiler's: a block with a note, or NULL.
-void* mx_sample_block(mx_theap_t* theap, const mx_request_t* request);
-// A block of a batched theap that its front does not have (batch.c): NULL when out of memory.
-void* mx_batch_alloc(mx_theap_t* theap, size_t size, bool zero);
 // The state has changed. The calling thread's theap follows now, if it is of the main heap; others
 // do at their next slow allocation.
 void mx_sample_apply(void);
@@ -87,7 +85,19 @@ mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
   // A request that is too large for any memory may wrap it around: that fails anyway.
   theap->sampling.until_sample = (int64_t)((uint64_t)theap->sampling.until_sample - size);
   const bool is_sample = (theap->sampling.until_sample <= 0);
-  return (--theap->sampling.until_guard <= 0) | is_sample;
+  return (theap->sampling.has_guards && --theap->sampling.until_guard <= 0) || is_sample;
+}
+
+// What a sampled program allocates, nearly always: counts the bytes, and takes the block that the
+// fast path would have. NULL says only that this does not serve, and then nothing is counted.
+mx_inline void* mx_alloc_counted(mx_theap_t* theap, size_t size) {
+  const int64_t left = (int64_t)((uint64_t)theap->sampling.until_sample - size);
+  if (mx_unlikely(size > MX_SMALL_MAX - MX_PAD || left <= 0)) return NULL;
+  if (mx_unlikely(theap->sampling.has_guards || mx_sample_has_changed(theap))) return NULL;
+  mx_page_t* const page = theap->bins.current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_block_t* const block = mx_take(page, size, true);
+  if (mx_likely(block != NULL)) theap->sampling.until_sample = left;
+  return block;
 }
 
 #endif

@@ -108,32 +108,25 @@ mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
   return alloc_from(theap->bins.current, size, theap, zero, false, &alloc_visit);
 }
 
-// In a theap with batches these find blocks in its front, but for each last one.
-static bool is_of_batch(const mx_theap_t* theap, size_t size) {
-  return theap->sampling.is_batched && size <= MX_BIN_MAX_SIZE && !mx_sample_has_changed(theap) &&
-         theap->heap != NULL;
-}
-
+// On the way here from malloc are jumps only, where the compiler makes them: the stack is walked
+// from this function's caller on.
 mx_cold static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero) {
   void* p = NULL;
   if (size <= MX_MAX_ALLOC) {
     mx_call_enter();
     note_visit(theap);  // with a high rate there are no others
-    p = mx_sample_turn(theap, size, zero);
+    p = mx_sample_turn(theap, size, zero, MX_HARDEN ? NULL : mx_frame_address());
     mx_call_leave();
   }
-  if (p != NULL) return p;
-  if (is_of_batch(theap, size)) return mx_batch_alloc(theap, size, zero);
-  return alloc_visit(size, theap, zero);
+  return p != NULL ? p : alloc_visit(size, theap, zero);
 }
 
 mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
   return alloc_behind_front(size, theap, true);
 }
 
-// All that a program allocates comes by here while it is sampled: no frame, but for zeroes.
+// What mx_alloc_slow does not do itself. No frame, but for zeroes.
 mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
-  if (is_of_batch(theap, size)) return mx_batch_alloc(theap, size, zero);
   if (mx_unlikely(mx_sample_is_due(theap, size))) return alloc_due_sample(size, theap, zero);
   if (zero) return alloc_sampled_zero(size, theap);
   return alloc_behind_front(size, theap, false);
@@ -141,9 +134,12 @@ mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
 
 // ---- the ways to here --------------------------------------------------------------------------
 
+// Nearly all that a program allocates comes by here while it is sampled.
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
-  return mx_unlikely(theap->sampling.is_on) ? alloc_sampled(size, theap, zero)
-                                        : alloc_visit(size, theap, zero);
+  if (mx_likely(!theap->sampling.is_on)) return alloc_visit(size, theap, zero);
+  void* const p = (MX_HARDEN && zero ? NULL : mx_alloc_counted(theap, size));
+  if (mx_unlikely(p == NULL)) return alloc_sampled(size, theap, zero);
+  return zero ? memset(p, 0, mx_align_up(size, MX_ALIGN)) : p;
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {

@@ -2,6 +2,7 @@
 // Allocation that fails as operator new does: the new-handler runs as long as there is one,
 // then std::bad_alloc is thrown, or NULL returned by the forms that do not throw. Where the program
 // has no C++ (see os/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
+#include "../alloc/sample.h"
 #include "sized.h"
 #include "verbs.h"
 
@@ -20,9 +21,16 @@ static void* new_in_full(size_t size, bool throws) {
   return p;
 }
 
-mx_noinline void* mx_new_slow(size_t size) { return new_in_full(size, true); }
+// While the program is sampled all that it allocates comes by here.
+mx_inline void* new_counted(size_t size, bool throws) {
+  mx_theap_t* const theap = mx_tls_theap;
+  void* const p = (theap->sampling.is_on ? mx_alloc_counted(theap, size) : NULL);
+  return mx_likely(p != NULL) ? p : new_in_full(size, throws);
+}
 
-mx_noinline void* mx_new_slow_nothrow(size_t size) { return new_in_full(size, false); }
+mx_noinline void* mx_new_slow(size_t size) { return new_counted(size, true); }
+
+mx_noinline void* mx_new_slow_nothrow(size_t size) { return new_counted(size, false); }
 
 // No handler can make an impossible alignment possible.
 static void* new_aligned(size_t size, size_t alignment, bool throws) {

@@ -43,17 +43,11 @@ typedef struct mx_magazine_s {
   mx_block_t* blocks[MX_MAGAZINE_PLACES];
 } mx_magazine_t;
 
-// Free blocks of a current page that the profiler lets a thread take without a look, as the list of
-// a page that only malloc sees: see alloc/batch.c. They count as used in their page. Of the record
-// only the first cache line is used.
-typedef struct mx_page_s mx_batch_t;
-
 #define MX_MAGAZINE_COUNT (MX_MAGAZINES ? MX_SMALL_BINS + 1 : 1)
 
 // The pages of each bin. A page that is current, partial or full here is its thread's alone.
 typedef struct mx_theap_bins_s {
-  mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`; where sampled none,
-                                     // or the batches
+  mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`, or none where sampled
   mx_page_t* current[MX_BIN_COUNT];  // the page that a bin allocates from, or none
 } mx_theap_bins_t;
 
@@ -67,12 +61,11 @@ typedef struct mx_theap_lists_s {
 // What is drawn for the guards and the profiler: see alloc/sample.c.
 typedef struct mx_theap_sampling_s {
   bool is_on;            // allocations are counted
-  bool is_batched;       // but not each one
+  bool has_guards;       // until_guard is counted, too
   uint32_t seen;         // the state of sampling that it follows; while it is on:
   int64_t until_guard;   // allocations up to the next guarded block,
   int64_t until_sample;  // bytes up to the profiler's next sample, and the mean
   size_t mean;           // of which that was drawn, 0: there are none
-  mx_batch_t* batches;   // one for each bin, or NULL; in use while it is on
 } mx_theap_sampling_t;
 
 // Empty pages among the partial ones that are kept for a while: a ring with holes.
@@ -234,11 +227,6 @@ mx_inline bool mx_heap_is_isolated(const mx_heap_t* heap) {
 static inline int mx_heap_node(const mx_heap_t* heap) {
   if (heap->numa_node >= 0 || mx_option(arena_is_numa_local) == 0) return heap->numa_node;
   return mx_numa_count() == 1 ? -1 : (int)mx_numa_current();
-}
-
-// The batch of a bin, if there are any that may have blocks; else NULL.
-mx_inline mx_batch_t* mx_theap_batch(const mx_theap_t* theap, size_t bin) {
-  return mx_unlikely(theap->sampling.is_batched) ? &theap->sampling.batches[bin] : NULL;
 }
 
 // Makes a page, or none, the one that a bin allocates from.

@@ -112,7 +112,6 @@ static void forget_page(const mx_page_t* page) {
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = page->theap;
   mx_theap_set_current(theap, bin, &mx_page_none);
-  if (theap->sampling.is_batched) theap->sampling.batches[bin].free = NULL;
   theap->lists.partial[bin] = theap->lists.full[bin] = NULL;
   theap->lists.partial_count[bin] = theap->lists.full_count[bin] = 0;
 }

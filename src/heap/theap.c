@@ -166,18 +166,10 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
   if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
 }
 
-void mx_theap_end_batch(mx_theap_t* theap, size_t bin) {
-  mx_batch_t* const batch = mx_theap_batch(theap, bin);
-  if (batch == NULL || batch->free == NULL) return;
-  batch->until += mx_page_put_back(theap->bins.current[bin], batch->free);
-  batch->free = NULL;
-}
-
 // The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->bins.current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
-  mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
   mx_clear_bit(theap->trimming.slack, bin);
   page->used--;
@@ -423,7 +415,6 @@ mx_inline void collect_verified(mx_page_t* page, bool verifies) {
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->bins.current[bin];
   if (page == &mx_page_none) return NULL;
-  mx_theap_end_batch(theap, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
   page->used--;
   collect_verified(page, true);

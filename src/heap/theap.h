@@ -24,8 +24,6 @@ void mx_theap_abandon_all(mx_theap_t* theap);
 // Whether nobody wrote between the blocks of the theap's pages; reports each place where somebody
 // did. Its thread only.
 bool mx_theap_verify(const mx_theap_t* theap);
-// Puts a batch's blocks back into the page that they are of, which is the bin's current one.
-void mx_theap_end_batch(mx_theap_t* theap, size_t bin);
 // Whether all its lists and pages are as they should be (debug level 3). Its thread only.
 bool mx_theap_is_valid(const mx_theap_t* theap);
 // Work of every few slow visits.

@@ -104,11 +104,7 @@ void mx_theap_recycle(mx_theap_t* theap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL);
   mx_lock_acquire(&theap_records_lock);
   if (theap->thread.is_after_end) remove_after_end(theap);
-  // Without pages its front is empty already, and so are its batches.
-  for (size_t bin = 0; theap->sampling.is_batched && bin < MX_BIN_COUNT; bin++) {
-    theap->bins.front[bin] = &mx_page_none;
-  }
-  theap->sampling.is_on = theap->sampling.is_batched = false;
+  theap->sampling.is_on = false;  // without pages its front is empty already
   theap->sampling.seen = 0;
   theap->links.next_in_heap = theap_records;
   theap_records = theap;
@@ -124,10 +120,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   theap->retained.slices = theap->retained.small = 0;
   theap->collecting.list = 0;
   theap->collecting.at = NULL;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    mx_theap_set_current(theap, bin, &mx_page_none);
-    if (theap->sampling.is_batched) theap->sampling.batches[bin].free = NULL;
-  }
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
 }
 
 // ---- binding -----------------------------------------------------------------------------------

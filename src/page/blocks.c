@@ -287,7 +287,8 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   return true;
 }
 
-size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
+// Puts a list of blocks back onto `free`, and lowers `used` by their number; false: it is a cycle.
+static bool put_back(mx_page_t* page, mx_block_t* list) {
   mx_check(list != NULL && !mx_page_is_huge(page));
   // The list can hold no more blocks than the page has: a longer one is a cycle.
   mx_block_t* last = list;
@@ -296,7 +297,7 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
     if (++count > page->capacity) {
       mx_error(14 /* EFAULT */, "corrupted free list in the page at %p (block size %zu)\n",
                (void*)page->start, page->block_size);
-      return 0;
+      return false;
     }
   }
   mx_check(page->used >= count);
@@ -305,7 +306,7 @@ size_t mx_page_put_back(mx_page_t* page, mx_block_t* list) {
   page->free = list;
   mx_fence_compiler();
   page->used -= (uint32_t)count;
-  return count;
+  return true;
 }
 
 bool mx_page_collect(mx_page_t* page) {
@@ -317,7 +318,7 @@ bool mx_page_collect_remote(mx_page_t* page) {
   mx_block_t* list = mx_remote_take(page);
   if (list == NULL) return false;
   if (MX_KNOWS_LIVE) return mx_page_accept(page, list);
-  return mx_page_put_back(page, list) != 0;
+  return put_back(page, list);
 }
 
 mx_cold void mx_page_end_note(mx_page_t* page) {

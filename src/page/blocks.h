@@ -21,8 +21,6 @@ void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas);
 bool mx_page_collect(mx_page_t* page);
 // The same without those that wait in quarantine.
 bool mx_page_collect_remote(mx_page_t* page);
-// Puts a list of blocks back onto `free`; lowers `used` by their number, which it answers.
-size_t mx_page_put_back(mx_page_t* page, mx_block_t* list);
 // The first page of an arena at or behind slice *index, which becomes that behind the page; NULL
 // when there is no more. What the page says is stable only while its heap is not in use.
 mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);

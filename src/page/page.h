@@ -63,10 +63,7 @@ struct mx_page_s {
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
-  union {
-    uint32_t reserved;  // blocks that fit when it has all its slices; constant, 0 if huge
-    uint32_t drawn_at;  // of a batch (heap.h): the state of sampling that `until` was drawn in
-  };
+  uint32_t reserved;  // blocks that fit when it has all its slices; constant, 0 if huge
   uint8_t bin;
   uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
   uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
@@ -82,7 +79,6 @@ struct mx_page_s {
   union {
     uint64_t key;         // of links and canaries in this page, in builds that have them
     uint64_t reciprocal;  // in the others 2^64 / block_size, rounded up; 0 for a huge page
-    uint64_t until;       // of a batch: allocations behind it up to the next that may be a sample
   };
   // -- written by other threads --
   mx_atomic(uintptr_t) remote;

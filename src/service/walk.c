@@ -43,13 +43,6 @@ static void mark_other_free(const mx_page_t* page, marks_t* marks) {
   }
 }
 
-// What the page's thread may take blocks of it from without a look.
-static const mx_batch_t* batch_of(const mx_page_t* page) {
-  const mx_theap_t* const theap = page->theap;
-  if (theap == NULL || theap->bins.current[page->bin] != page) return NULL;
-  return mx_theap_batch(theap, page->bin);
-}
-
 static void mark_page(const mx_page_t* page, marks_t* marks) {
   memset(marks, 0, sizeof(*marks));
   if (mx_page_is_huge(page)) return;
@@ -58,8 +51,6 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
     mx_freelist_mark(page, page->free, marks->bits, &marks->count);
     const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
     mx_freelist_mark(page, (const mx_block_t*)remote, marks->bits, &marks->count);
-    const mx_batch_t* const batch = batch_of(page);
-    if (batch != NULL) mx_freelist_mark(page, batch->free, marks->bits, &marks->count);
   }
   mark_other_free(page, marks);
   mx_holes_allow();
