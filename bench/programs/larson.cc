@@ -25,7 +25,9 @@ struct Slot {
   size_t size;
 };
 
-struct Line {
+// On cache lines of its own: its thread writes `rng` with each call, and where two lines of work would
+// share one depends on the allocator that was asked for them.
+struct alignas(128) Line {
   const Options* options;
   Slot* slots;
   bench_rng_t rng;
