@@ -59,7 +59,8 @@ TOOLS = {"amd64": ["qemu-system-x86_64:qemu-system-x86", "x86_64-linux-gnu-gcc:g
 # The background thread takes a hundredth of the time at most, so it is late where all takes long: what
 # has to happen within seconds is not asked of a guest.
 ARGUMENTS = {"api-fork-threads": ["8"], "memory-holes": ["2", "1"],
-             "memory": ["-survivors_background", "-idle_threads", "-steady_faults"]}
+             "memory": ["-survivors_background", "-all_freed_background", "-idle_threads",
+                        "-steady_faults"]}
 # Programs that are not named after their test.
 TARGETS = {"memory": "mimalloc-memory-patterns", "memory-options": "mimalloc-option-effects",
            **{f"environment-{name}": "mimalloc-environment-load"
