@@ -171,8 +171,9 @@ bool mx_vmem_has_once(void) {
 
 static void* place_once(size_t room, size_t align) {
   static mx_atomic(uintptr_t) once_next;
+  const uint64_t spread = ONCE_END - ONCE_FIRST;
   uintptr_t next = mx_load_relaxed(&once_next);
-  if (!mx_vmem_has_once() || room > (ONCE_END - ONCE_FIRST) / 4) return NULL;
+  if (!mx_vmem_has_once() || room > spread / 4) return NULL;
   for (;;) {
     const uint64_t random = mx_random64();
     const uint64_t from = (next != 0 ? next : ONCE_FIRST + random % ((uint64_t)1 << 40));

@@ -214,9 +214,9 @@ static void test_realloc_moves(mi_heap_t* heap) {
   CHECK(mi_heap_of(p) == heap && p[0] == 9 && p[99] == 9);
   p = (unsigned char*)mi_realloc(p, 100);
   CHECK(mi_heap_of(p) == mi_heap_main() && p[99] == 9);
-  // Of no size that the compiler knows, so that it lets the first byte be looked at.
-  const volatile size_t nothing = 0;
-  p = (unsigned char*)mi_heap_realloc(heap, p, nothing);
+  // A block that the compiler knows nothing of, so that it lets the first byte be looked at.
+  unsigned char* const volatile empty = (unsigned char*)mi_heap_realloc(heap, p, 0);
+  p = empty;
   CHECK(p != NULL && p[0] == 0);
   mi_free(p);
   p = (unsigned char*)mi_heap_zalloc(heap, 40);
