@@ -92,7 +92,8 @@ mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
 // fast path would have. NULL says only that this does not serve, and then nothing is counted.
 mx_inline void* mx_alloc_counted(mx_theap_t* theap, size_t size) {
   const int64_t left = (int64_t)((uint64_t)theap->sampling.until_sample - size);
-  if (mx_unlikely(size > MX_SMALL_MAX - MX_PAD || left <= 0)) return NULL;
+  if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
+  if (mx_unlikely(left <= 0)) return NULL;
   if (mx_unlikely(theap->sampling.has_guards || mx_sample_has_changed(theap))) return NULL;
   mx_page_t* const page = theap->bins.current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_take(page, size, true);

@@ -3,6 +3,9 @@
 // longer than some of 64. What depends on their number takes 10,000 times as long.
 #include <time.h>
 
+#include <mimalloc-prof.h>
+
+#include "base/mitigations.h"
 #include "expect.h"
 
 enum { MANY = 98 * 4096, FEW = 64, TURNS = 2000, ROUNDS = 5 };
@@ -60,5 +63,13 @@ int main(void) {
   for (int i = 0; i < MANY; i++) blocks[i] = mi_malloc(0);
   EXPECT(new_stretches() < 30);
   for (int i = 0; i < MANY; i++) mi_free(blocks[i]);
+  // They are no others while the program is profiled: none lies among blocks of a byte.
+  mi_option_set(mi_option_guarded_sample_rate, 0);
+  EXPECT(mi_prof_start(0));
+  void *const small = mi_malloc(1), *const empty = mi_malloc(0);
+  EXPECT(!MX_ZERO_BLOCKS || (uintptr_t)small >> 16 != (uintptr_t)empty >> 16);
+  mi_free(small);
+  mi_free(empty);
+  mi_prof_stop();
   return expect_end("zero-sized");
 }
