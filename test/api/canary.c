@@ -27,16 +27,18 @@ static void* free_it(void* p) {
   return NULL;
 }
 
-// A block whose neighbour behind is a block as well; both are live.
+// A block whose neighbour behind is a block as well; both are live. Where OS pages are large, so many
+// blocks are scattered over one that the neighbour of a block may be the thousandth after it.
 static unsigned char* with_neighbour(size_t size, unsigned char** next) {
-  enum { COUNT = 200 };
-  unsigned char* blocks[COUNT];
-  for (int i = 0; i < COUNT; i++) blocks[i] = (unsigned char*)hidden(mi_malloc(size));
+  enum { COUNT = 8192 };
+  static unsigned char* blocks[COUNT];
   for (int i = 0; i < COUNT; i++) {
-    for (int k = 0; k < COUNT; k++) {
-      if (blocks[k] != blocks[i] + size + 8) continue;
-      *next = blocks[k];
-      return blocks[i];
+    blocks[i] = (unsigned char*)hidden(mi_malloc(size));
+    for (int k = 0; k < i; k++) {
+      const bool is_first = (blocks[i] + size + 8 == blocks[k]);
+      if (!is_first && blocks[k] + size + 8 != blocks[i]) continue;
+      *next = blocks[is_first ? k : i];
+      return blocks[is_first ? i : k];
     }
   }
   fprintf(stderr, "no neighbours\n");

@@ -2,21 +2,12 @@
 // Proves of the bitmaps: each verb against a plain specification, over two words.
 #include "base/compiler.h"
 
-// Counting the ones of a word is the processor's; a proof needs only that equal words have equally
-// many, and runs of ones as many as they are long.
-static unsigned ones_of(unsigned long long x);
-#define mx_popcount(x) ones_of(x)
+// Counting the ones of a word is the processor's, and stands open here: a proof needs only that equal
+// words have equally many, and what it says of a mask itself (masks-count).
+unsigned __CPROVER_uninterpreted_ones(unsigned long long);
+#define mx_popcount(x) __CPROVER_uninterpreted_ones(x)
 
 #include "mem/bitmap.c"
-
-unsigned __CPROVER_uninterpreted_ones(unsigned long long);
-
-static unsigned ones_of(unsigned long long x) {
-  if (x == 0) return 0;
-  const unsigned low = mx_bit_low(x), high = mx_bit_high(x);
-  if ((x & (x + ((unsigned long long)1 << low))) == 0) return high - low + 1;
-  return __CPROVER_uninterpreted_ones(x);
-}
 
 #define PLAIN_BITS ((size_t)128)
 
@@ -82,40 +73,78 @@ void prove_bits_claim(void) {
 
 static uint64_t ones_below(size_t i) { return i >= 64 ? UINT64_MAX : ((uint64_t)1 << i) - 1; }
 
-// The ones of a run of these words.
+// The ones of a word, counted.
+static unsigned counted(uint64_t x) {
+  x -= x >> 1 & 0x5555555555555555;
+  x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  x += x >> 8;
+  x += x >> 16;
+  return (x + (x >> 32)) & 0x7f;
+}
+
+// prove: the mask of a run's part has as many ones as the part is long, and lies where the part does
+// bound: all places in a word, all lengths
+// builds: release64 release32
+// mutant: mem/bitmap.c: >> (MX_WORD_BITS - length)) << => >> (MX_WORD_BITS - 1 - length)) <<
+void prove_masks_count(void) {
+  const size_t first = any_size(0, PLAIN_BITS), n = any_size(1, PLAIN_BITS);
+  const size_t length = part_length(first, n), place = first % 64;
+  claim(length >= 1 && length <= n && place + length <= 64);
+  const uint64_t mask = part_mask(first, length);
+  claim(mask == (ones_below(place + length) & ~ones_below(place)));
+  claim(counted(mask) == length);
+}
+
+// The ones of a run of these words. Of the masks that part_mask makes of the run it is known how many
+// ones they have.
 static size_t count_of(uint64_t low, uint64_t high, size_t first, size_t n) {
   const size_t end = first + n;
-  const uint64_t from_low = (first < 64 ? ~ones_below(first) : 0);
-  const uint64_t from_high = (first < 64 ? UINT64_MAX : ~ones_below(first - 64));
-  return (size_t)ones_of(low & from_low & ones_below(end)) +
-         ones_of(high & from_high & (end <= 64 ? 0 : ones_below(end - 64)));
+  size_t count = 0;
+  if (first < 64) {
+    const uint64_t mask = ones_below(end) & ~ones_below(first);
+    assume(mx_popcount(mask) == (end < 64 ? end : 64) - first);
+    count += mx_popcount(low & mask);
+  }
+  if (end > 64) {
+    const uint64_t mask = ones_below(end - 64) & ~ones_below(first < 64 ? 0 : first - 64);
+    assume(mx_popcount(mask) == end - (first < 64 ? 64 : first));
+    count += mx_popcount(high & mask);
+  }
+  return count;
 }
 
-static void counts_from(size_t first) {
-  any_bits();
-  const uint64_t low = prove_bits[0], high = prove_bits[1];
-  const size_t n = any_size(1, PLAIN_BITS - first);
-  const size_t ones = count_of(low, high, first, n);
-  claim(mx_bits_count(prove_bits, first, n) == ones);
-  if (nondet_bool()) claim(mx_bits_clear(prove_bits, first, n) == ones);
-  else claim(mx_bits_set(prove_bits, first, n) == count_of(~low, ~high, first, n));
-}
-
-// prove: count, set and clear answer how many bits they found or changed
-// bound: all bits and lengths over two words, from the bits 0, 1, 31, 63, 64 and 100
+// prove: count answers how many bits of a run are ones
+// bound: all bits, places and lengths over two words
 // unwind: 3
 // builds: release64 release32
-// long: yes
-// mutant: mem/bitmap.c: set == mask ? length => set != 0 ? length
+// mutant: mem/bitmap.c: count += part_count(mask & => count += part_count(
 void prove_bits_count(void) {
-  switch (nondet_uint8()) {
-    case 0: counts_from(0); break;
-    case 1: counts_from(1); break;
-    case 2: counts_from(31); break;
-    case 3: counts_from(63); break;
-    case 4: counts_from(64); break;
-    default: counts_from(100); break;
-  }
+  any_run();
+  const size_t ones = count_of(prove_bits[0], prove_bits[1], prove_first, prove_n);
+  claim(mx_bits_count(prove_bits, prove_first, prove_n) == ones);
+}
+
+// prove: set answers how many bits it changed
+// bound: all bits, places and lengths over two words
+// unwind: 3
+// builds: release64 release32
+// mutant: mem/bitmap.c: part_count(clear, mask, length) => length
+void prove_bits_set_count(void) {
+  any_run();
+  const size_t zeros = count_of(~prove_bits[0], ~prove_bits[1], prove_first, prove_n);
+  claim(mx_bits_set(prove_bits, prove_first, prove_n) == zeros);
+}
+
+// prove: clear answers how many bits it changed
+// bound: all bits, places and lengths over two words
+// unwind: 3
+// builds: release64 release32
+// mutant: mem/bitmap.c: set == mask ? length => set != 0 ? length
+void prove_bits_clear_count(void) {
+  any_run();
+  const size_t ones = count_of(prove_bits[0], prove_bits[1], prove_first, prove_n);
+  claim(mx_bits_clear(prove_bits, prove_first, prove_n) == ones);
 }
 
 // Whether bits behind each other are all set, in words that hold the run.
@@ -157,13 +186,13 @@ static void find_run(size_t changes) {
       mx_bits_find_run(prove_bits, both ? prove_others : NULL, bits, n, from, align, offset);
   if (found != SIZE_MAX) {
     claim(found >= from && n <= bits && found <= bits - n);
-    claim((found + offset) % align == 0);
+    claim(((found + offset) & (align - 1)) == 0);
     claim(are_set(words, found, n));
   }
   // What lies lower does not do.
   const size_t other = any_size(0, PLAIN_BITS);
   assume(other >= from && other < found && n <= bits && other <= bits - n);
-  assume((other + offset) % align == 0);
+  assume(((other + offset) & (align - 1)) == 0);
   claim(!are_set(words, other, n));
 }
 

@@ -29,6 +29,9 @@ static void write_entry(intptr_t* p, intptr_t value);
   _Generic((p), uintptr_t*: set_bound((uintptr_t*)(p), (uintptr_t)(v)), \
            default: check_far_table((uintptr_t)(p)))
 static void set_bound(uintptr_t* p, uintptr_t value) { *p = value; }
+// Bits of what is writable: any.
+#define mx_bits_test(a, i) any_writable((a), (i))
+static bool any_writable(const mx_bits_t* a, size_t i);
 static mx_far_table_t prove_far_table;
 static void check_far_table(uintptr_t p);
 #include "mem/pagemap.c"
@@ -58,7 +61,8 @@ static void check_entry(const intptr_t* entry) {
   const uintptr_t p = (uintptr_t)entry;
   claim(p % sizeof(intptr_t) == 0);
   claim(is_in_far(p, sizeof(intptr_t)) ||
-        (is_in_near(p, sizeof(intptr_t)) && p - NEAR_AT >= MX_PAGE_RECORD_SIZE));
+        (is_in_near(p, sizeof(intptr_t)) && p - NEAR_AT >= MX_PAGE_RECORD_SIZE &&
+         (p - NEAR_AT - MX_PAGE_RECORD_SIZE) / sizeof(intptr_t) < mx_pagemap_near));
 }
 
 static intptr_t read_entry(const intptr_t* p) {
@@ -66,10 +70,13 @@ static intptr_t read_entry(const intptr_t* p) {
   return (intptr_t)nondet_size();
 }
 
-// Chunks that are writable, as what the map says of them.
+// The chunks that were made writable last, and that are known to be writable.
+static uintptr_t prove_committed, prove_writable;
+
 static void write_entry(intptr_t* p, intptr_t value) {
   (void)value;
   check_entry(p);
+  claim((uintptr_t)p - prove_writable < CHUNK_SIZE);
 }
 
 // A map that has grown to any size, and in which any one far table exists.
@@ -98,7 +105,9 @@ void prove_pagemap_reads_within(void) {
 // What is made writable: ranges of the tables only.
 bool mx_vmem_commit(void* p, size_t size) {
   claim(is_in_near((uintptr_t)p, size) || is_in_far((uintptr_t)p, size));
-  return nondet_bool();
+  const bool done = nondet_bool();
+  prove_committed = (done ? (uintptr_t)p : 0);
+  return done;
 }
 bool mx_vmem_reserve_at(void* p, size_t size) {
   claim((uintptr_t)p == NEAR_AT + mx_pagemap_near_size && mx_pagemap_near_size + size == near_table_size(NEAR_BITS_MOST));
@@ -123,24 +132,33 @@ void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 void mx_lock_acquire(mx_lock_t* lock) { (void)lock; }
 void mx_lock_release(mx_lock_t* lock) { (void)lock; }
 
-// Bits of what is writable: any that are within the map of them.
+// What is writable, within the map of it.
+static uintptr_t chunk_of(const mx_bits_t* a, size_t i) {
+  const bool is_far = (a == &prove_far_table.writable);
+  claim(i < (is_far ? MX_WORD_BITS : MX_WORD_BITS * (sizeof(near_writable) / 8)));
+  return (is_far ? FAR_AT : NEAR_AT) + i * CHUNK_SIZE;
+}
+static bool any_writable(const mx_bits_t* a, size_t i) {
+  const bool is_writable = nondet_bool();
+  const uintptr_t chunk = chunk_of(a, i);
+  if (is_writable) prove_writable = chunk;
+  return is_writable;
+}
 size_t mx_bits_set(mx_bits_t* a, size_t first, size_t n) {
-  claim(a == &prove_far_table.writable ? first + n <= MX_WORD_BITS
-                                       : first + n <= MX_WORD_BITS * (sizeof(near_writable) / 8));
+  claim(n == 1 && chunk_of(a, first) == prove_committed);
+  prove_writable = prove_committed;
   return nondet_size();
 }
 
 // prove: an entry is written within a table, where it is writable, for every address
-// bound: all addresses, runs of up to two slices, near tables of all sizes, one far table anywhere
-// unwind: 4
-// builds: release64
-// long: yes
+// bound: all addresses, runs of up to 16 slices, near tables of all sizes, one far table anywhere
+// unwind: 18
 // addresses: yes
-// mutant: mem/pagemap.c: count = mx_min(count, mx_min(in_chunk, in_table)); => count = mx_min(count, in_chunk);
+// mutant: mem/pagemap.c: count = mx_min(count, mx_min(in_chunk, in_table)); => count = mx_min(count, in_table);
 void prove_pagemap_writes_within(void) {
   any_map();
   const uintptr_t slice = nondet_uintptr() >> MX_SLICE_SHIFT;
-  const size_t count = any_size(1, 2);
+  const size_t count = any_size(1, 16);
   const size_t done = set_run(slice, count, nondet_bool() ? (mx_page_t*)FAR_AT : NULL);
   claim(done <= count);
 }

@@ -15,6 +15,7 @@ input open and says what must be true of the outcome. The comment in front of it
   // long: yes           takes minutes: left out by --quick
   // addresses: yes      pages and blocks are addresses that nobody reads, so pointers need not lead
   //                     into objects
+  // cases: N            proved N times, with PROVE_CASE from 0 on; all have to hold (a mutant: one not)
   // objects: N          bits of a pointer that tell its object, where eight do not do
   // mutant: FILE: TEXT => OTHER
   //                     a change of the source that the harness must reject
@@ -81,6 +82,7 @@ class Property:
     long: str = "no"
     addresses: str = "no"
     objects: str = ""
+    cases: str = "1"
     mutant: str = ""
 
     def build_names(self):
@@ -99,7 +101,7 @@ class Property:
 def read_spec(text, prop):
     last = None
     for line in text.splitlines():
-        found = re.match(r"// (prove|bound|unwind|builds|long|addresses|objects|mutant): (.*)", line)
+        found = re.match(r"// (prove|bound|unwind|builds|long|addresses|objects|cases|mutant): (.*)", line)
         if found:
             last = found[1]
             setattr(prop, last, found[2])
@@ -207,8 +209,20 @@ def judge(output):
 
 
 def perform(task, cbmc, version, again, in_time):
-    """What is known from before needs no time."""
+    """One case after the other, until one tells what becomes of all."""
     text = text_of(task)
+    last = int(task.prop.cases) - 1
+    took = 0
+    for case in range(last + 1):
+        perform_case(task, text.replace("PROVE_CASE", str(case)), cbmc, version, again, in_time)
+        took += task.took
+        if task.outcome in ("stopped", "left", "refuted"):
+            break
+    task.took = took
+
+
+def perform_case(task, text, cbmc, version, again, in_time):
+    """What is known from before needs no time."""
     arguments = [f"--{BUILDS[task.build][0]}", "--function", "prove_" + task.prop.name.replace("-", "_"),
                  "--unwind", task.prop.unwind, *CHECKS]
     if task.prop.objects:

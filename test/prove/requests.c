@@ -4,9 +4,36 @@
 #include "heap/thread_life.h"
 
 // The fast path has proofs of its own; elsewhere it is the allocation that it stands for.
+#include <string.h>
+#undef memcpy
+#undef memset
+#define memcpy prove_copy
+#define memset prove_fill
+static void* prove_copy(void* to, const void* from, size_t size) {
+  for (size_t i = 0; i < size; i++) ((uint8_t*)to)[i] = ((const uint8_t*)from)[i];
+  return to;
+}
+static void* prove_fill(void* p, int byte, size_t size) {
+  for (size_t i = 0; i < size; i++) ((uint8_t*)p)[i] = (uint8_t)byte;
+  return p;
+}
+#include "alloc/harden.h"
+
+// What takes a block off a page has proofs, too (lists.c).
+static void* take(mx_page_t* page, size_t size);
+#define mx_take(page, size, is_small) ((mx_block_t*)take((page), (size)))
+#define mx_take_zero(page, size, is_small) ((mx_block_t*)take_zero((page), (size)))
+static void* take_zero(mx_page_t* page, size_t size);
+// A product is the compiler's: any, and whether it overflows as well.
+static size_t prove_product;
+static bool prove_overflows;
+#undef mx_mul_overflow
+#define mx_mul_overflow(a, b, product) (*(product) = prove_product, prove_overflows)
 #define mx_alloc_in fast_alloc_in
 #include "alloc/fast.h"
 #undef mx_alloc_in
+#undef mx_take
+#undef mx_take_zero
 static void* mx_alloc_in(mx_theap_t* theap, size_t size);
 #include "alloc/realloc.c"
 
@@ -105,24 +132,62 @@ void prove_aligned_requests(void) {
   claim(p - prove_block <= prove_usable - size);
 }
 
-// prove: malloc and calloc look within the table of pages, and ask for what was asked of them
-// bound: all sizes and counts
-// unwind: 140
-// long: yes
-// addresses: yes
+// One bin's page in front, any but the first's, which never has one. Its blocks have as many bytes.
+static size_t prove_bin;
+
+static void start_front(void) {
+  start();
+  prove_usable = 0;
+  prove_bin = any_size(1, sizeof(prove_theap.bins.front) / sizeof(prove_theap.bins.front[0]) - 1);
+  prove_theap.bins.front[prove_bin] = &prove_page;
+}
+
+// A block of any content, and what was in one of its bytes.
+static uint8_t prove_bytes[64 + MX_ALIGN], prove_was;
+static size_t prove_some;
+
+static void* take(mx_page_t* page, size_t size) {
+  if (page != &prove_page) return NULL;
+  claim(prove_bin * MX_ALIGN >= size + MX_PAD);
+  if (nondet_bool()) return NULL;
+  prove_usable = prove_bin * MX_ALIGN - MX_PAD;
+  prove_was = nondet_uint8();
+  prove_bytes[prove_some] = prove_was;
+  return prove_bytes;
+}
+
+static void* take_zero(mx_page_t* page, size_t size) {
+  void* const block = take(page, size);
+  prove_was = 0;
+  prove_bytes[prove_some] = 0;
+  return block;
+}
+
+// prove: malloc looks within the table of pages, and finds a page of blocks that hold the request there
+// bound: all sizes
 // mutant: alloc/fast.h: size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN => size > MX_SMALL_MAX * 3
 void prove_plain_requests(void) {
-  start();
-  for (size_t i = 0; i < MX_BIN_COUNT; i++) prove_theap.bins.front[i] = &mx_page_none;
-  const size_t size = nondet_size(), count = nondet_size();
-  if (nondet_bool()) {
-    if (fast_alloc_in(&prove_theap, size) != NULL) claim(prove_usable >= size);
-    return;
-  }
-  size_t total;
-  const bool overflows = mx_mul_overflow(count, size, &total);
-  const void* const p = mx_calloc_in(&prove_theap, count, size);
-  claim(p == NULL || (!overflows && prove_usable >= total));
+  start_front();
+  const size_t size = nondet_size();
+  if (fast_alloc_in(&prove_theap, size) != NULL) claim(prove_usable >= size);
+}
+
+// prove: so does calloc; it clears all that was asked for, and nothing behind the block
+// bound: all products of a count and a size, and those that overflow
+// unwind: 18
+// mutant: alloc/fast.h: memcpy(p + size - 32, &zero, 16); => memcpy(p + size - 16, &zero, 16);
+void prove_calloc_requests(void) {
+  start_front();
+  prove_some = any_size(0, sizeof(prove_bytes) - 1);
+  prove_product = nondet_size();
+  prove_overflows = nondet_bool();
+  const size_t total = prove_product;
+  const void* const p = mx_calloc_in(&prove_theap, nondet_size(), nondet_size());
+  if (p == NULL) return;
+  claim(!prove_overflows && prove_usable >= total);
+  if (p != prove_bytes) return;
+  if (prove_some < total) claim(prove_bytes[prove_some] == 0);
+  if (prove_some >= prove_bin * MX_ALIGN) claim(prove_bytes[prove_some] == prove_was);
 }
 
 // prove: room for further growth is never less than what was asked for, nor more than an eighth more

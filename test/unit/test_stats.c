@@ -146,15 +146,21 @@ static void test_sums(void) {
 }
 
 static void test_process(void) {
+  // What earlier tests left may go back to the system meanwhile, once.
+  static volatile char touched_of[3][8 * 1024 * 1024];
   mx_process_stats_t info;
-  static volatile char touched[8 * 1024 * 1024];
-  mx_process_stats(&info);
-  const size_t before = info.current_rss;
-  for (size_t i = 0; i < sizeof(touched); i += 4096) touched[i] = 1;
-  mx_process_stats(&info);
+  size_t before;
+  int round = 0;
+  do {
+    volatile char* const touched = touched_of[round];
+    mx_process_stats(&info);
+    before = info.current_rss;
+    for (size_t i = 0; i < sizeof(touched_of[0]); i += 4096) touched[i] = 1;
+    mx_process_stats(&info);
+  } while (MX_TELLS_RESIDENT && info.current_rss < before + 7 * 1024 * 1024 && ++round < 3);
   // The system's number: it sees memory that is none of ours. WebAssembly's has all from the start.
 #if defined(__wasm__)
-  info.current_rss += sizeof(touched);
+  info.current_rss += sizeof(touched_of[0]);
   info.peak_rss = info.current_rss;
 #endif
   if (MX_TELLS_RESIDENT) EXPECT(before > 0 && info.current_rss >= before + 7 * 1024 * 1024);
