@@ -49,7 +49,7 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
       set(options ${small})
     endif()
     if(NOT source MATCHES "/(alloc|override|profile)/|/api/(api_(aligned|basic|cpp|heap|posix|theap)|verbs)[.]c" AND
-       NOT source MATCHES "/os/(cxx|unix_stack)[.]c|/service/stack[.]c")
+       NOT source MATCHES "/host/(cxx|unix_stack)[.]c|/service/stack[.]c")
       list(APPEND options -fno-asynchronous-unwind-tables)
     endif()
     set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS

@@ -5,20 +5,15 @@ set(mi_source_names
   base/counters.c
   base/fmt.c
   base/sizeclass.c
-  os/cxx.c
   os/libc.c
   os/linux.c
   os/linux_nolibc.c
   os/lock.c
   os/missing.c
   os/posix.c
-  os/report_signal.c
-  os/residence.c
   os/robust.c
   os/thread.c
   os/unix_fault.c
-  os/unix_profile.c
-  os/unix_stack.c
   os/unix_thread.c
   os/wasm.c
   os/windows.c
@@ -75,6 +70,13 @@ set(mi_source_names
   alloc/slow.c
   alloc/verify.c
   alloc/zeroblock.c
+  host/cxx.c
+  host/missing.c
+  host/residence.c
+  host/unix_process.c
+  host/unix_stack.c
+  host/windows_stack.c
+  host/wish_signal.c
   profile/callbacks.c
   profile/control.c
   profile/dump.c
@@ -141,7 +143,7 @@ get_filename_component(mi_src "${CMAKE_CURRENT_LIST_DIR}/../src" ABSOLUTE)
 foreach(name IN LISTS mi_source_names)
   list(APPEND mi_sources "${mi_src}/${name}")
 endforeach()
-foreach(floor IN ITEMS base os mem arena page heap alloc profile service api override)
+foreach(floor IN ITEMS base os mem arena page heap alloc host profile service api override)
   file(GLOB mi_found CONFIGURE_DEPENDS "${mi_src}/${floor}/*.c")
   list(REMOVE_ITEM mi_found ${mi_sources})
   foreach(source IN LISTS mi_found)

@@ -35,7 +35,7 @@ LABELS = "unit|api|override|stress|fuzz|memory|options|profile|report|guarded|de
 EXCLUDED = "fuzz-(calls|options|numbers)|explore|cost|instructions|headers|kernels|forks?-faults|heavy"
 TARGETS = r"(mimalloc|mimalloc-(?!cost|pairs|scale|inner-).*|deepbind-.*)"
 MARKS = "<!-- coverage: begin (written by `make coverage`) -->\n", "<!-- coverage: end -->\n"
-FOLDERS = ("base", "os", "mem", "arena", "page", "heap", "alloc", "service", "api", "profile", "override")
+FOLDERS = ("base", "os", "mem", "arena", "page", "heap", "alloc", "host", "service", "api", "profile", "override")
 
 
 # ---- building and running ----------------------------------------------------------------------

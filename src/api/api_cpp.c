@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocation that fails as operator new does: the new-handler runs as long as there is one,
 // then std::bad_alloc is thrown, or NULL returned by the forms that do not throw. Where the program
-// has no C++ (see os/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
+// has no C++ (see host/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
 #include "../alloc/sample.h"
 #include "sized.h"
 #include "verbs.h"

@@ -12,7 +12,7 @@
 #include "../alloc/alloc.h"
 #include "../alloc/fast.h"
 #include "../alloc/verify.h"
-#include "../os/cxx.h"
+#include "../host/cxx.h"
 #include "process_life.h"
 
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {

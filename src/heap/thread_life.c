@@ -17,7 +17,6 @@
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
-#include "../os/residence.h"
 #include "../os/thread.h"
 #include "heap_record.h"
 #include "theap.h"

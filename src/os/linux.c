@@ -392,6 +392,8 @@ void mx_os_write_stderr(const char* text, size_t length) {
 
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
+uint32_t mx_os_thread_number(void) { return (uint32_t)mx_syscall1(SYS_gettid, 0); }
+
 // ---- background --------------------------------------------------------------------------------
 
 bool mx_os_barrier_all(void) {

@@ -3,7 +3,6 @@
 // it; a port begins by naming itself here for all that it cannot do, or not yet.
 #include "../base/fmt.h"
 #include "os.h"
-#include "profile_os.h"
 #include "system.h"
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -13,6 +12,8 @@ void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 #endif
 
 #if MX_SYSTEM != MX_LINUX
+uint32_t mx_os_thread_number(void) { return 0; }
+
 mx_move_t mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
   return MX_MOVE_REFUSED;
@@ -92,10 +93,10 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
 }
 #endif
 
-// ---- threads, faults and call stacks -----------------------------------------------------------
+// ---- threads and faults -----------------------------------------------------------
 
 // Without a libc a thread could not have thread-local storage, which only a libc or the program
-// itself can lay out; signals are the program's own, and nobody walks its stack or names its code.
+// itself can lay out; signals are the program's own, and nobody names its code.
 #if MX_SYSTEM == MX_WASM || !MX_HAS_LIBC
 bool mx_os_thread_start(void (*run)(void)) {
   (void)run;
@@ -103,11 +104,6 @@ bool mx_os_thread_start(void (*run)(void)) {
 }
 
 void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-
-int mx_os_backtrace(void** frames, int most) {
-  (void)frames, (void)most;
-  return 0;
-}
 
 bool mx_os_is_own_code(const void* address) {
   (void)address;
@@ -118,57 +114,6 @@ void mx_os_describe_code(const void* address, char* buf, size_t size) {
   (void)address;
   if (size > 0) buf[0] = 0;
 }
-#endif
-
-// What the profiler asks for.
-#if !MX_UNIX
-void mx_os_walk_prepare(void) {}
-void mx_os_walk_after_fork(void) {}
-
-int mx_os_walk_stack(void** frames, int most, const void* frame) {
-  (void)frame;
-  return mx_os_backtrace(frames, most);
-}
-
-size_t mx_os_name_code(const void* address, char* buf, size_t size) {
-  return mx_format(buf, size, "%p", address);
-}
-
-void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
-  (void)visit, (void)arg;
-}
-
-int mx_os_file_make(const char* path) {
-  (void)path;
-  return -1;
-}
-
-bool mx_os_file_write(int file, const void* data, size_t size) {
-  (void)file, (void)data, (void)size;
-  return false;
-}
-
-bool mx_os_file_close(int file) {
-  (void)file;
-  return false;
-}
-
-bool mx_os_file_rename(const char* from, const char* to) {
-  (void)from, (void)to;
-  return false;
-}
-
-void mx_os_file_remove(const char* path) { (void)path; }
-
-bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
-                     void* arg) {
-  (void)path, (void)out, (void)arg;
-  return false;
-}
-
-unsigned long mx_os_pid(void) { return 0; }
-uint64_t mx_os_clock_nsecs(void) { return mx_os_clock_msecs() * 1000000u; }
-uint64_t mx_os_wall_nsecs(void) { return 0; }
 #endif
 
 #if MX_SYSTEM == MX_WASM

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Faults and call stacks on Windows: one vectored handler, which sees an exception before any
-// handler of a frame or a debugger's second chance.
+// Faults on Windows, and whose code is whose: one vectored handler, which sees an exception before
+// any handler of a frame or a debugger's second chance.
 //
 // A range that reads as zero is reserved only. The first access to one of its OS pages faults, and
 // the handler commits that page and lets the access go on; so a search in the page map for an
@@ -75,11 +75,7 @@ void mx_windows_forget_faults(void) {
   if (handle != NULL) RemoveVectoredExceptionHandler(handle);
 }
 
-// ---- call stacks -------------------------------------------------------------------------------
-
-int mx_os_backtrace(void** frames, int most) {
-  return CaptureStackBackTrace(0, (DWORD)most, frames, NULL);
-}
+// ---- code -------------------------------------------------------------------------------------
 
 static HMODULE module_of(const void* address) {
   HMODULE module = NULL;

@@ -5,7 +5,7 @@
 #include "../alloc/sample.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "../page/holes.h"
 #include "profile.h"
 
@@ -30,7 +30,7 @@ static void* take_sample(void* block, size_t size, double probability, const voi
   void* frames[MX_PROF_DEPTH_MAX];
   int depth = -1;
   if (mx_prof_is_on()) {
-    depth = mx_os_walk_stack(frames, (int)mx_option(prof_depth), frame);
+    depth = mx_host_walk_stack(frames, (int)mx_option(prof_depth), frame);
   } else if (!mx_sample_is_traced() || !mx_prof_prepare()) {
     return NULL;
   }
@@ -67,7 +67,7 @@ bool mx_prof_start(size_t rate) {
   if (mx_prof_is_handed_over() || !mx_prof_prepare()) return false;
   if (mx_option(prof_at_limit) != 0) mx_prof_keep_reserve();
   const bool was_paused = mx_sample_pause(true);
-  mx_os_walk_prepare();
+  mx_host_walk_prepare();
   mx_lock_acquire(&control_lock);
   mx_prof_set_rate(rate, true);
   mx_sample_set_profile(rate);
@@ -115,5 +115,5 @@ void mx_prof_after_fork(bool had_threads) {
   mx_prof_scratch_after_fork();
   // What the parent has drawn is its own.
   if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();
-  if (had_threads) mx_os_walk_after_fork();
+  if (had_threads) mx_host_walk_after_fork();
 }

@@ -9,7 +9,7 @@
 #include "../alloc/sample.h"
 #include "../base/fmt.h"
 #include "../base/hooks.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "profile.h"
 
 #define PROF_PATH_MAX 4096
@@ -70,7 +70,7 @@ static void expand_path(mx_text_t* text, const char* path, uint32_t number) {
       continue;
     }
     switch (*++path) {
-      case 'p': mx_text_add(text, "%lu", mx_os_pid()); break;
+      case 'p': mx_text_add(text, "%lu", mx_host_pid()); break;
       case 'n': mx_text_add(text, "%u", number); break;
       case '%': mx_text_char(text, '%'); break;
       case 0: mx_text_char(text, '%'); return;
@@ -91,18 +91,18 @@ typedef struct prof_file_s {
 
 static void write_file(void* arg, const char* data, size_t size) {
   prof_file_t* const f = (prof_file_t*)arg;
-  if (f->error == 0 && !mx_os_file_write(f->file, data, size)) f->error = errno;
+  if (f->error == 0 && !mx_host_file_write(f->file, data, size)) f->error = errno;
 }
 
 // 0, or an error of the system.
 static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* path,
                    const char* aside) {
-  prof_file_t f = {mx_os_file_make(aside), 0};
+  prof_file_t f = {mx_host_file_make(aside), 0};
   if (f.file < 0) return errno != 0 ? errno : ENOSYS;
   if (!mx_prof_dump_to(kind, format, &write_file, &f) && f.error == 0) f.error = ENOMEM;
-  if (!mx_os_file_close(f.file) && f.error == 0) f.error = errno;
-  if (f.error == 0 && !mx_os_file_rename(aside, path)) f.error = errno;
-  if (f.error != 0) mx_os_file_remove(aside);
+  if (!mx_host_file_close(f.file) && f.error == 0) f.error = errno;
+  if (f.error == 0 && !mx_host_file_rename(aside, path)) f.error = errno;
+  if (f.error != 0) mx_host_file_remove(aside);
   return f.error;
 }
 
@@ -116,7 +116,7 @@ static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, prof
   char* const aside = paths->aside;
   mx_text_t text;
   mx_text_init(&text, aside, sizeof(paths->aside));
-  mx_text_add(&text, "%s.%lu-%u.part", path, mx_os_pid(), number);
+  mx_text_add(&text, "%s.%lu-%u.part", path, mx_host_pid(), number);
   const int saved = errno;
   errno = 0;
   const int error = dump_as(kind, format != NULL ? *format : mx_prof_format_of(path), path, aside);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../base/fmt.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "profile.h"
 
 enum { PB_SAMPLE_TYPE = 1, PB_SAMPLE = 2, PB_MAPPING = 3, PB_LOCATION = 4, PB_STRING = 6,
@@ -237,10 +237,10 @@ static void write_pprof(pprof_t* p, const mx_prof_table_t* table) {
   write_type(p->out, PB_PERIOD_TYPE, STR_SPACE, STR_BYTES);
   write_number(p->out, PB_PERIOD, table->state.rate);
   write_number(p->out, PB_DEFAULT_TYPE, (uint64_t)columns->shown);
-  write_number(p->out, PB_TIME, mx_os_wall_nsecs());
+  write_number(p->out, PB_TIME, mx_host_wall_nsecs());
   write_number(p->out, PB_DROP_FRAMES, STR_DROP);
   if (table->state.dropped > 0) write_dropped(p, &table->state);
-  mx_os_each_module(&write_module, p);
+  mx_host_each_module(&write_module, p);
   for (size_t i = 0; i < table->count; i++) write_sample(p, &table->rows[i], columns->count);
 }
 

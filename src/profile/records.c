@@ -8,7 +8,7 @@
 
 #include "../base/options.h"
 #include "../mem/vmem.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
 #include "../page/pins.h"
@@ -170,7 +170,7 @@ static void put_note(mx_note_t* note) {
 mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size,
                         double probability) {
   const uint32_t hash = (depth < 0 ? 0 : hash_stack(frames, (size_t)depth));
-  const uint64_t now = mx_os_clock_nsecs();
+  const uint64_t now = mx_host_clock_nsecs();
   mx_lock_acquire(&prof_lock);
   mx_site_t* const site = (depth < 0 ? NULL : site_of(frames, (size_t)depth, hash));
   mx_note_t* const note = (site == NULL && depth >= 0 ? NULL : fresh_note());
@@ -226,7 +226,7 @@ void mx_prof_note_resize(mx_note_t* note, size_t size) {
 }
 
 void mx_prof_note_end(mx_note_t* note) {
-  const uint64_t now = mx_os_clock_nsecs();
+  const uint64_t now = mx_host_clock_nsecs();
   mx_lock_acquire(&prof_lock);
   if (note->generation == generation) {
     note_peak();

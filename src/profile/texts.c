@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "../alloc/poisson.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "profile.h"
 
 // ---- heap_v2 -----------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ void mx_prof_write_heap_v2(mx_prof_out_t* out, const mx_prof_table_t* table, boo
     }
   }
   mx_prof_out_print(out, "\n\nMAPPED_LIBRARIES:\n");
-  mx_os_file_read("/proc/self/maps", &copy_maps, out);
+  mx_host_file_read("/proc/self/maps", &copy_maps, out);
 }
 
 // ---- folded ------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ static size_t column_of(mx_prof_kind_t kind) {
 // In a name these two would end a frame or a stack.
 static void print_name(mx_prof_out_t* out, const void* frame) {
   char name[256];
-  const size_t length = mx_os_name_code((const char*)frame - 1, name, sizeof(name));
+  const size_t length = mx_host_name_code((const char*)frame - 1, name, sizeof(name));
   for (size_t i = 0; i < length; i++) {
     if (name[i] == ';' || name[i] == ' ') name[i] = '_';
   }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../alloc/sample.h"
-#include "../os/profile_os.h"
+#include "../host/process.h"
 #include "profile.h"
 
 #define NAME_MAX_LENGTH 1024
@@ -66,7 +66,7 @@ static bool has_passed(mx_atomic(uint64_t)* then, uint64_t now, uint64_t step) {
 // Whether memory that ran out shall be told of now.
 static bool wants_limit(void) {
   if (mx_option(prof_at_limit) == 0 || !mx_prof_has_records()) return false;
-  const uint64_t now = mx_os_clock_nsecs();
+  const uint64_t now = mx_host_clock_nsecs();
   uint64_t last = mx_load_relaxed(&limit_then);
   return (last == 0 || now - last >= LIMIT_PAUSE) && mx_cas_strong_acq_rel(&limit_then, &last, now);
 }

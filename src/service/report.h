@@ -14,7 +14,7 @@
 
 #include "../base/fmt.h"
 #include "../heap/heap.h"
-#include "../os/residence.h"
+#include "../host/residence.h"
 #include "log.h"
 
 MX_BEGIN_DECLS

@@ -47,7 +47,7 @@ static void on_wish(int number) {
 }
 
 static void follow_signal(const char* option, int number) {
-  if (number <= 0 || mx_os_on_wish_signal(number, &on_wish)) return;
+  if (number <= 0 || mx_host_on_wish_signal(number, &on_wish)) return;
   mx_warning("option %s: there is no signal %d, or it has a handler\n", option, number);
 }
 

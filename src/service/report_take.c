@@ -86,7 +86,7 @@ static bool owner_sleeps(taking_t* t, const mx_page_t* page) {
   if (seen->first != first) {
     const uint32_t number = first->thread.number;
     seen->first = first;
-    seen->sleeps = (number != mx_os_thread_number() && mx_os_thread_sleeps(number));
+    seen->sleeps = (number != mx_os_thread_number() && mx_host_thread_sleeps(number));
   }
   return seen->sleeps;
 }
@@ -328,7 +328,7 @@ static bool has_thread(const mx_mapping_t* m) {
     mx_heap_t* const heap = &s->main_heap;
     mx_lock_acquire(&heap->lock);
     for (const mx_theap_t* h = heap->theaps; h != NULL && !found; h = h->links.next_in_heap) {
-      found = (h->thread.number != mx_os_main_thread_number() &&
+      found = (h->thread.number != mx_host_main_thread_number() &&
                h->tid - m->start < m->end - m->start);
     }
     mx_lock_release(&heap->lock);
@@ -440,7 +440,7 @@ void mx_report_take(mx_report_t* report) {
   t.report = report;
   report->is_exact = true;
   mx_residence_open(&t.residence);
-  const bool has_mappings = mx_os_visit_mappings(&take_mapping, &t);
+  const bool has_mappings = mx_host_visit_mappings(&take_mapping, &t);
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) report_subproc(&t, s);
   take_guarded(&t);
   report_own(&t);

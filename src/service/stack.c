@@ -7,7 +7,7 @@
 
 #include "../base/fmt.h"
 #include "../base/hooks.h"
-#include "../os/os.h"
+#include "../host/process.h"
 
 #define DEPTH_MAX 32
 #define OWN_MAX 8  // frames of the library that are left out
@@ -21,7 +21,7 @@ static void capture(void** stack, int most) {
   mx_tls(inside) = true;
   void* frames[DEPTH_MAX];
   const int wanted = (most < DEPTH_MAX - OWN_MAX ? most + OWN_MAX : DEPTH_MAX);
-  const int count = mx_os_backtrace(frames, wanted);
+  const int count = mx_host_backtrace(frames, wanted);
   int from = 0;
   while (from < count && mx_os_is_own_code(frames[from])) from++;
   for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];

@@ -137,10 +137,6 @@ void mx_os_yield(void) { ex_spin(); }
 void mx_os_abort(void) { abort(); }
 void mx_os_set_errno(int code) { (void)code; }
 void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-int mx_os_backtrace(void** frames, int most) {
-  (void)frames, (void)most;
-  return 0;
-}
 bool mx_os_is_own_code(const void* address) { return address == NULL; }
 void mx_os_describe_code(const void* address, char* buf, size_t size) {
   (void)address;

@@ -24,12 +24,12 @@ import re
 import subprocess
 import sys
 
-FLOORS = ["base", "os", "mem", "arena", "page", "heap", "alloc", "profile", "service", "api", "override"]
+FLOORS = ["base", "os", "mem", "arena", "page", "heap", "alloc", "host", "profile", "service", "api", "override"]
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 60
 # Files that decide what compiler, processor, build or system this is; all others see constants.
 CONDITIONAL = {"base/config.h", "base/compiler.h", "base/defaults.h", "base/atomic.h",
                "base/bits.h"}
-CONDITIONAL_FLOORS = {"os", "override"}
+CONDITIONAL_FLOORS = {"os", "host", "override"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 LIST_ENTRY = re.compile(r"^\s*((?:%s)/[\w./-]+\.c)\s*\)?\s*$" % "|".join(FLOORS))

@@ -21,8 +21,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "profile_os.h"
-#include "system.h"
+#include "../os/system.h"
+#include "process.h"
 
 #if MX_UNIX
 
@@ -36,7 +36,7 @@
 
 #include "../base/atomic.h"
 #if defined(__linux__)
-#include "linux_syscall.h"
+#include "../os/linux_syscall.h"
 #endif
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -344,7 +344,7 @@ static bool walk_known(walk_t* w, const void* frame) {
 }
 #endif
 
-mx_noinline int mx_os_walk_stack(void** frames, int most, const void* frame) {
+mx_noinline int mx_host_walk_stack(void** frames, int most, const void* frame) {
   if (mx_load_acquire(&walk_state) != WALK_READY) return 0;
   const int saved = errno;
   walk_t w;
@@ -390,7 +390,7 @@ static bool find_in(void* library) {
   return unwind != NULL && unwind_ip != NULL && unwind_cfa != NULL && unwind_register != NULL;
 }
 
-void mx_os_walk_prepare(void) {
+void mx_host_walk_prepare(void) {
   if (mx_load_acquire(&walk_state) != WALK_UNPREPARED || dlsym == NULL) return;
   bool found = find_in(RTLD_DEFAULT);
   if (!found && dlopen != NULL) {
@@ -402,16 +402,16 @@ void mx_os_walk_prepare(void) {
   void* frames[4];
   mx_store_release(&walk_state, WALK_READY);
   // Its first use prepares what later ones need.
-  mx_os_walk_stack(frames, 4, NULL);
+  mx_host_walk_stack(frames, 4, NULL);
 }
 
 // With the library's own frames, for reports.
-int mx_os_backtrace(void** frames, int most) {
+int mx_host_backtrace(void** frames, int most) {
 #if defined(__GLIBC__) && defined(__i386__)
   // Where the unwinder ends its backtrace follows a register that code without a frame pointer uses
   // otherwise.
-  mx_os_walk_prepare();
-  return mx_os_walk_stack(frames, most, NULL);
+  mx_host_walk_prepare();
+  return mx_host_walk_stack(frames, most, NULL);
 #elif defined(__GLIBC__) || defined(__APPLE__)
   return backtrace(frames, most);
 #else
@@ -421,7 +421,7 @@ int mx_os_backtrace(void** frames, int most) {
 #endif
 }
 
-void mx_os_walk_after_fork(void) {
+void mx_host_walk_after_fork(void) {
   if (unwinds_freely) return;
   if (mx_load_relaxed(&walk_state) == WALK_READY) mx_store_release(&walk_state, WALK_BARRED);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Failing as C++ has it, the new-handler and std::bad_alloc, also from a library that is C.
-#ifndef MX_OS_CXX_H
-#define MX_OS_CXX_H
+#ifndef MX_HOST_CXX_H
+#define MX_HOST_CXX_H
 
 #include "../base/compiler.h"
 

@@ -3,8 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "../os/system.h"
 #include "residence.h"
-#include "system.h"
 
 #if MX_UNIX
 
@@ -20,7 +20,7 @@ static void on_wish_signal(int number) {
   errno = saved;
 }
 
-bool mx_os_on_wish_signal(int number, void (*run)(int number)) {
+bool mx_host_on_wish_signal(int number, void (*run)(int number)) {
   struct sigaction action;
   const int saved = errno;
   bool done = (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
@@ -39,7 +39,7 @@ bool mx_os_on_wish_signal(int number, void (*run)(int number)) {
 
 #else
 
-bool mx_os_on_wish_signal(int number, void (*run)(int number)) {
+bool mx_host_on_wish_signal(int number, void (*run)(int number)) {
   (void)number, (void)run;
   return false;
 }

@@ -7,14 +7,14 @@
 
 #include "../base/facts.h"
 #include "../base/fmt.h"
-#include "os.h"
-#include "system.h"
+#include "../os/os.h"
+#include "../os/system.h"
 
 #if MX_SYSTEM == MX_LINUX
 
 #include <fcntl.h>
 
-#include "linux_syscall.h"
+#include "../os/linux_syscall.h"
 
 // ---- pages -------------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ static void take_line(smaps_t* s) {
   take_amount(s->line, "Swap:", &m->swapped);
 }
 
-bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg) {
+bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg) {
   const long fd = open_to_read("/proc/self/smaps");
   if (fd < 0) return false;
   smaps_t s;
@@ -278,11 +278,9 @@ bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg) {
 
 // ---- threads -----------------------------------------------------------------------------------
 
-uint32_t mx_os_thread_number(void) { return (uint32_t)mx_syscall1(SYS_gettid, 0); }
+uint32_t mx_host_main_thread_number(void) { return (uint32_t)mx_syscall1(SYS_getpid, 0); }
 
-uint32_t mx_os_main_thread_number(void) { return (uint32_t)mx_syscall1(SYS_getpid, 0); }
-
-bool mx_os_thread_sleeps(uint32_t number) {
+bool mx_host_thread_sleeps(uint32_t number) {
   char path[48], text[128];
   mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
   if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
@@ -306,16 +304,14 @@ bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_pres
   return false;
 }
 
-bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg) {
+bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg) {
   (void)visit, (void)arg;
   return false;
 }
 
-uint32_t mx_os_thread_number(void) { return 0; }
+uint32_t mx_host_main_thread_number(void) { return 0; }
 
-uint32_t mx_os_main_thread_number(void) { return 0; }
-
-bool mx_os_thread_sleeps(uint32_t number) {
+bool mx_host_thread_sleeps(uint32_t number) {
   (void)number;
   return false;
 }

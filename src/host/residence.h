@@ -2,8 +2,8 @@
 // The contract with the OS about what is present in memory: which bytes of a range, and which
 // mappings the process has. Nothing here allocates through malloc or changes errno, and the stack
 // that it takes is bounded.
-#ifndef MX_OS_RESIDENCE_H
-#define MX_OS_RESIDENCE_H
+#ifndef MX_HOST_RESIDENCE_H
+#define MX_HOST_RESIDENCE_H
 
 #include "../base/bits.h"
 
@@ -51,15 +51,14 @@ void mx_residence_close(mx_residence_t* r);
 bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum);
 // Calls `visit` for every mapping of the process, in the order of their addresses. False: the OS
 // does not tell.
-bool mx_os_visit_mappings(mx_mapping_fn* visit, void* arg);
-// The number by which the OS knows the calling thread, 0 where it has none; and whether the thread
-// of such a number waits for something at this moment.
-uint32_t mx_os_thread_number(void);
-uint32_t mx_os_main_thread_number(void);
-bool mx_os_thread_sleeps(uint32_t number);
+bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg);
+// The main thread's number (mx_os_thread_number); and whether the thread of such a number waits for
+// something at this moment.
+uint32_t mx_host_main_thread_number(void);
+bool mx_host_thread_sleeps(uint32_t number);
 // Has `run`, the same function for all, called in the handler of a signal. False: there is no such
 // signal, or the program has other plans with it.
-bool mx_os_on_wish_signal(int number, void (*run)(int number));
+bool mx_host_on_wish_signal(int number, void (*run)(int number));
 MX_END_DECLS
 
 #endif

@@ -22,7 +22,7 @@ void mx_cxx_throw_bad_alloc(void) {
 
 #elif defined(__GNUC__) && (defined(__ELF__) || defined(_WIN32)) && !defined(MI_NO_LIBC)
 #if defined(_WIN32)
-#include "windows_api.h"
+#include "../os/windows_api.h"
 #else
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The files, modules and clocks of the profiler on Linux and other Unix systems.
+// The modules, files and clocks of a process on Linux and other Unix systems.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "profile_os.h"
-#include "system.h"
+#include "../os/system.h"
+#include "process.h"
 
 #if MX_UNIX
 
@@ -30,7 +30,7 @@
 
 // ---- files -------------------------------------------------------------------------------------
 
-int mx_os_file_make(const char* path) {
+int mx_host_file_make(const char* path) {
   int file = -1;
   for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
     file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -39,7 +39,7 @@ int mx_os_file_make(const char* path) {
   return file;
 }
 
-bool mx_os_file_write(int file, const void* data, size_t size) {
+bool mx_host_file_write(int file, const void* data, size_t size) {
   const char* at = (const char*)data;
   for (int interrupted = 0; size > 0;) {
     const ssize_t n = write(file, at, size);
@@ -51,17 +51,17 @@ bool mx_os_file_write(int file, const void* data, size_t size) {
   return true;
 }
 
-bool mx_os_file_close(int file) { return close(file) == 0; }
+bool mx_host_file_close(int file) { return close(file) == 0; }
 
-bool mx_os_file_rename(const char* from, const char* to) { return rename(from, to) == 0; }
+bool mx_host_file_rename(const char* from, const char* to) { return rename(from, to) == 0; }
 
-void mx_os_file_remove(const char* path) {
+void mx_host_file_remove(const char* path) {
   const int saved = errno;
   unlink(path);
   errno = saved;
 }
 
-bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
                      void* arg) {
   char buf[2048];
   const int saved = errno;
@@ -79,7 +79,7 @@ bool mx_os_file_read(const char* path, void (*out)(void* arg, const void* data, 
   return file >= 0;
 }
 
-unsigned long mx_os_pid(void) { return (unsigned long)getpid(); }
+unsigned long mx_host_pid(void) { return (unsigned long)getpid(); }
 
 // ---- time --------------------------------------------------------------------------------------
 
@@ -89,14 +89,14 @@ static uint64_t nsecs_of(clockid_t clock) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t mx_os_clock_nsecs(void) { return nsecs_of(CLOCK_MONOTONIC); }
+uint64_t mx_host_clock_nsecs(void) { return nsecs_of(CLOCK_MONOTONIC); }
 
-uint64_t mx_os_wall_nsecs(void) { return nsecs_of(CLOCK_REALTIME); }
+uint64_t mx_host_wall_nsecs(void) { return nsecs_of(CLOCK_REALTIME); }
 
 // ---- modules -----------------------------------------------------------------------------------
 
 #if defined(__APPLE__)
-void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
+void mx_host_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
   for (uint32_t i = 0; i < _dyld_image_count(); i++) {
     const struct mach_header_64* const header =
         (const struct mach_header_64*)(const void*)_dyld_get_image_header(i);
@@ -173,7 +173,7 @@ static int visit_module(struct dl_phdr_info* info, size_t size, void* arg) {
   return 0;
 }
 
-void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
+void mx_host_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg) {
   module_visit_t v;
   v.visit = visit;
   v.arg = arg;
@@ -186,7 +186,7 @@ void mx_os_each_module(void (*visit)(void* arg, const mx_module_t* module), void
 }
 #endif
 
-size_t mx_os_name_code(const void* address, char* buf, size_t size) {
+size_t mx_host_name_code(const void* address, char* buf, size_t size) {
   Dl_info info;
   if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
     return mx_format(buf, size, "%p", address);
