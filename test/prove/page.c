@@ -144,7 +144,7 @@ static size_t prove_q, prove_m;
 
 static uint8_t* any_address(size_t size) {
   prove_m = any_size(0, size - 1);
-  prove_q = any_size(0, MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE / MX_ALIGN);
+  prove_q = any_size(0, MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE / size);
   assume(prove_q * size + prove_m < MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE);
   return prove_page.start + prove_q * size + prove_m;
 }
