@@ -5,7 +5,7 @@ import platform
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCE = HERE.parent.parent / "src" / "os"
+SOURCES = [HERE.parent.parent / "src" / floor for floor in ("os", "host")]
 
 # (environment, program): why the library does worse there than glibc. docs/environments.md says so.
 WORSE = {
@@ -210,12 +210,12 @@ CALLS = {
 }
 if platform.machine() not in ("x86_64", "i686"):
   CALLS["membarrier"] = {"background_purge": 1, "purge_delay": 1}
-# Made by the library through the C library, so that they do not stand in src/os as SYS_.
+# Made by the library through the C library, so that they do not stand in src/os and src/host as SYS_.
 THROUGH_LIBC = {"prctl", "rt_sigaction", "rt_sigprocmask"}
 # Made by the library as it is built for programs without a C library.
 BARE_CALLS = ("clock_gettime", "get_robust_list", "getpid", "getppid", "gettid", "kcmp",
               "set_robust_list", "tgkill", "getrandom", "openat")
-# What src/os makes and no row refuses.
+# What they make and no row refuses.
 NOT_REFUSED = {
   "mmap": "no memory without it", "munmap": "as mmap", "mprotect": "as mmap",
   "exit_group": "the end of a process, and nothing behind it",
@@ -235,7 +235,7 @@ if not LARGE_PAGES.exists() or not LARGE_PAGES.read_text(encoding="ascii").start
 
 
 def named_in_os(pattern):
-  text = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("*.[ch]")))
+  text = "".join(path.read_text(encoding="utf-8") for floor in SOURCES for path in sorted(floor.glob("*.[ch]")))
   return set(re.findall(pattern, text))
 
 
@@ -245,8 +245,8 @@ if "prlimit64" in named_in_os(r"\bSYS_([a-z][a-z0-9_]*)"):
 
 
 def check_calls():
-  """Every system call in src/os, and every advice, is refused in some row, or there is a reason why
-  not; and no row refuses what src/os does not use."""
+  """Every system call in SOURCES, and every advice, is refused in some row, or there is a reason why
+  not; and no row refuses what is not used there."""
   called = named_in_os(r"\bSYS_([a-z][a-z0-9_]*)") | THROUGH_LIBC
   advised = named_in_os(r"\bMADV_([A-Z_]+)")
   calls, advices = {*CALLS, *BARE_CALLS, *NOT_REFUSED}, {*ADVICE, *BARE_ADVICE, *NOT_ADVISED}
@@ -255,7 +255,7 @@ def check_calls():
            ("not advised any more", advices - advised - set(NOT_ADVISED))]
   for what, names in wrong:
     if names:
-      raise SystemExit(f"rows.py: src/os: {what}: {', '.join(sorted(names))}")
+      raise SystemExit(f"rows.py: src/os, src/host: {what}: {', '.join(sorted(names))}")
 
 
 def sandboxes(is_secure):
