@@ -52,7 +52,7 @@ bool mx_host_file_rename(const char* from, const char* to) {
 void mx_host_file_remove(const char* path) { (void)path; }
 
 bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
-                     void* arg) {
+                       void* arg) {
   (void)path, (void)out, (void)arg;
   return false;
 }

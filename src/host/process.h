@@ -44,7 +44,7 @@ bool mx_host_file_rename(const char* from, const char* to);
 void mx_host_file_remove(const char* path);
 // Hands a file's contents to `write` in pieces; false when it cannot be read.
 bool mx_host_file_read(const char* path, void (*write)(void* arg, const void* data, size_t size),
-                     void* arg);
+                       void* arg);
 unsigned long mx_host_pid(void);
 
 // ---- time --------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ void mx_host_file_remove(const char* path) {
 }
 
 bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
-                     void* arg) {
+                       void* arg) {
   char buf[2048];
   const int saved = errno;
   const int file = open(path, O_RDONLY | O_CLOEXEC);

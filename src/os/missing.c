@@ -93,7 +93,7 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
 }
 #endif
 
-// ---- threads and faults -----------------------------------------------------------
+// ---- threads and faults ------------------------------------------------------------------------
 
 // Without a libc a thread could not have thread-local storage, which only a libc or the program
 // itself can lay out; signals are the program's own, and nobody names its code.

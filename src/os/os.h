@@ -13,11 +13,11 @@
 
 MX_BEGIN_DECLS
 
-// ---- start ------------------------------------------------------------------------------------
+// ---- start -------------------------------------------------------------------------------------
 // Fills mx_facts. Called once, before any other function of this header but write and abort.
 void mx_os_init(void);
 
-// ---- address space ----------------------------------------------------------------------------
+// ---- address space -----------------------------------------------------------------------------
 // Maps fresh zeroed memory: at `hint`, when nothing is mapped there and the OS gives such
 // addresses, else (or NULL) anywhere. Never in the place of another mapping. Committed memory is
 // readable and writable; uncommitted memory costs nothing but addresses, and reads as zero where
@@ -35,7 +35,7 @@ bool mx_os_unmap(void* p, size_t size);
 // For ranges that stay.
 void mx_os_reads_as_zero(void* p, size_t size);
 
-// ---- contents ---------------------------------------------------------------------------------
+// ---- contents ----------------------------------------------------------------------------------
 // Makes uncommitted memory usable. Its contents are zero unless it was only reset before.
 bool mx_os_commit(void* p, size_t size);
 // Drops contents and makes the range unusable until the next commit.
@@ -74,7 +74,7 @@ bool mx_os_seems_present(const void* p, size_t size);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 
-// ---- process and machine ----------------------------------------------------------------------
+// ---- process and machine -----------------------------------------------------------------------
 typedef struct mx_process_info_s {
   uint64_t user_msecs, system_msecs;  // processor time of all threads
   size_t current_rss, peak_rss;       // bytes of memory present
@@ -102,7 +102,7 @@ mx_noreturn void mx_os_abort(void);
 // Sets errno, where there is one. For a failure that is told to the program.
 void mx_os_set_errno(int code);
 
-// ---- background -------------------------------------------------------------------------------
+// ---- background --------------------------------------------------------------------------------
 // Every thread of the process has made its earlier writes visible when this returns. False: the OS
 // has no such call.
 bool mx_os_barrier_all(void);
@@ -112,7 +112,7 @@ bool mx_os_thread_start(void (*run)(void));
 void mx_os_wait(mx_atomic(uint32_t)* word, uint32_t value, uint64_t msecs);
 void mx_os_wake(mx_atomic(uint32_t)* word);
 
-// ---- faults -----------------------------------------------------------------------------------
+// ---- faults ------------------------------------------------------------------------------------
 // Has every access to inaccessible memory told to `on_fault`, which answers whether it was its
 // own; the process then goes the way that it would have gone.
 void mx_os_on_fault(bool (*on_fault)(const void* address));
@@ -121,7 +121,7 @@ bool mx_os_is_own_code(const void* address);
 // Names the code at an address as well as the system can.
 void mx_os_describe_code(const void* address, char* buf, size_t size);
 
-// ---- threads ----------------------------------------------------------------------------------
+// ---- threads -----------------------------------------------------------------------------------
 // The number by which the OS knows the calling thread, 0 where it has none.
 uint32_t mx_os_thread_number(void);
 // Has `at_exit` called at the end of every thread that arms itself, with the armed value; NULL ends

@@ -75,7 +75,7 @@ void mx_windows_forget_faults(void) {
   if (handle != NULL) RemoveVectoredExceptionHandler(handle);
 }
 
-// ---- code -------------------------------------------------------------------------------------
+// ---- code --------------------------------------------------------------------------------------
 
 static HMODULE module_of(const void* address) {
   HMODULE module = NULL;

@@ -211,18 +211,18 @@ def judge(output):
 def perform(task, cbmc, version, again, in_time):
     """One case after the other, until one tells what becomes of all."""
     text = text_of(task)
-    last = int(task.prop.cases) - 1
     took = 0
-    for case in range(last + 1):
+    for case in range(int(task.prop.cases)):
         perform_case(task, text.replace("PROVE_CASE", str(case)), cbmc, version, again, in_time)
         took += task.took
-        if task.outcome in ("stopped", "left", "refuted"):
+        if task.outcome != "proved":
             break
     task.took = took
 
 
 def perform_case(task, text, cbmc, version, again, in_time):
     """What is known from before needs no time."""
+    task.outcome, task.took = "left", 0
     arguments = [f"--{BUILDS[task.build][0]}", "--function", "prove_" + task.prop.name.replace("-", "_"),
                  "--unwind", task.prop.unwind, *CHECKS]
     if task.prop.objects:
@@ -238,7 +238,7 @@ def perform_case(task, text, cbmc, version, again, in_time):
         if known["outcome"] != "stopped" or known["seconds"] >= task.seconds:
             task.outcome, task.took, task.text = known["outcome"], known["took"], known["text"]
             return
-    if not in_time:
+    if not in_time():
         return
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / f"{task.prop.name}.i"
@@ -287,7 +287,7 @@ def perform_all(tasks, options, cbmc):
     end = time.monotonic() + options.minutes * 60 if options.minutes else None
 
     def one(task):
-        perform(task, cbmc, version, options.again, end is None or time.monotonic() < end)
+        perform(task, cbmc, version, options.again, lambda: end is None or time.monotonic() < end)
         if task.outcome != "left":
             report(task)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

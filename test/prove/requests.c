@@ -3,7 +3,7 @@
 // lies in its block, aligned as asked.
 #include "heap/thread_life.h"
 
-// The fast path has proofs of its own; elsewhere it is the allocation that it stands for.
+// Copies and fills in plain C: the checker has no body for the compiler's.
 #include <string.h>
 #undef memcpy
 #undef memset
@@ -21,14 +21,14 @@ static void* prove_fill(void* p, int byte, size_t size) {
 
 // What takes a block off a page has proofs, too (lists.c).
 static void* take(mx_page_t* page, size_t size);
+static void* take_zero(mx_page_t* page, size_t size);
 #define mx_take(page, size, is_small) ((mx_block_t*)take((page), (size)))
 #define mx_take_zero(page, size, is_small) ((mx_block_t*)take_zero((page), (size)))
-static void* take_zero(mx_page_t* page, size_t size);
 // A product is the compiler's: any, and whether it overflows as well.
 static size_t prove_product;
 static bool prove_overflows;
-#undef mx_mul_overflow
 #define mx_mul_overflow(a, b, product) (*(product) = prove_product, prove_overflows)
+// The fast path has proofs of its own; elsewhere it is the allocation that it stands for.
 #define mx_alloc_in fast_alloc_in
 #include "alloc/fast.h"
 #undef mx_alloc_in
