@@ -79,6 +79,20 @@ static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
   return page;
 }
 
+// Plots are chosen for whom they belong to, not for the node that their memory is on.
+static void keep_near(const mx_heap_t* heap, uint8_t* start, size_t slices) {
+  if (!mx_heap_is_isolated(heap)) return;
+  const int node = mx_heap_node(heap);
+  if (node >= 0) mx_os_advise_numa(start, slices * MX_SLICE_SIZE, node);
+}
+
+void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
+  const size_t before = page->slice_count;
+  mx_page_grow(page, &heap->subproc->arenas);
+  const size_t more = page->slice_count - before;
+  if (more > 0) keep_near(heap, mx_arena_slice(page->arena, page->slice_index + before), more);
+}
+
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
@@ -94,7 +108,7 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy) {
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (mx_heap_is_isolated(heap)) {
     if (!mx_partition_slices(arenas, &heap->partition, &request, &slices)) return NULL;
-    if (node >= 0) mx_os_advise_numa(slices.start, slices.count * MX_SLICE_SIZE, node);
+    keep_near(heap, slices.start, slices.count);
   } else if (!mx_slices_alloc(arenas, &request, &slices)) {
     return NULL;
   }

@@ -14,6 +14,8 @@ MX_BEGIN_DECLS
 // Makes a page for a heap; NULL when out of memory. The caller owns it. One for a bin that is not
 // busy need not have room to grow if it gets memory that was used before.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, bool is_busy);
+// As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too.
+void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
 // To be called by the thread that claimed an abandoned page: takes it off the list of such pages.

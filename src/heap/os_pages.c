@@ -113,6 +113,13 @@ static mx_range_t map_owned(mx_heap_t* heap, size_t size, size_t align) {
   return none;
 }
 
+// Where the system gives large OS pages to everybody, too, memory has them when it is wanted.
+static void advise(const mx_heap_t* heap, uint8_t* start, size_t size) {
+  mx_os_advise_large(start, size, mx_option(allow_thp) >= 2);
+  const int node = mx_heap_node(heap);
+  if (node >= 0) mx_os_advise_numa(start, size, node);
+}
+
 static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slices_t* out) {
   if (!mx_arenas_allow(&heap->subproc->arenas, slices * MX_SLICE_SIZE)) return NULL;
   mx_page_t* page = os_record_alloc();
@@ -130,6 +137,7 @@ static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slice
     return NULL;
   }
   if (MX_ISOLATE) set_owned(page, heap, range);
+  advise(heap, out->start, size);
   mx_count_add(&mx_process_counters.committed, (int64_t)size);
   out->arena = NULL;
   out->index = 0;
@@ -356,8 +364,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   mx_check(mx_page_first(page) == first && apart_start(page) == start);
   const size_t slack = (size_t)(page->start - start);
   *used = (moved > slack ? moved - slack : 0);
-  const int node = mx_heap_node(heap);
-  if (node >= 0) mx_os_advise_numa(start, bytes, node);
+  advise(heap, start, bytes);
   return page;
 }
 

@@ -282,7 +282,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 }
 
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
-  if (!mx_page_has_holes(page)) mx_page_grow(page, &theap->subproc->arenas);
+  if (!mx_page_has_holes(page)) mx_heap_grow_page(theap->heap, page);
   if (!mx_page_extend(page, is_zero)) return false;
   mx_counter_step_own(&theap->counted.extends);
   return true;

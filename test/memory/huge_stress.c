@@ -132,6 +132,16 @@ static void touch(uint8_t* p, size_t size) {
   for (size_t i = 0; i < size; i += STEP) p[i] = 1;
 }
 
+// Where each byte that could be written is counted, OS pages do not move: for a moment they would
+// count twice.
+static bool moves(void) {
+  char mode = '0';
+  FILE* const f = fopen("/proc/sys/vm/overcommit_memory", "r");
+  if (f != NULL && fread(&mode, 1, 1, f) != 1) mode = '0';
+  if (f != NULL) fclose(f);
+  return mode != '2';
+}
+
 static void freed_pages_serve_elsewhere(void) {
   uint8_t* const a = (uint8_t*)mi_malloc(5 * MIB);
   uint8_t* const behind = (uint8_t*)mi_malloc(1 * MIB);
@@ -144,7 +154,7 @@ static void freed_pages_serve_elsewhere(void) {
   const long count = faults() - before;
   CHECK(b != a);
   printf("7 MiB after 5 MiB were freed elsewhere: %ld faults of %zu\n", count, 7 * MIB / STEP);
-  CHECK(count < (long)(5 * MIB / STEP));
+  CHECK(!moves() || count < (long)(5 * MIB / STEP));
   mi_free(b);
   mi_free(behind);
 }

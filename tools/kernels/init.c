@@ -152,7 +152,7 @@ static void show_lines(const char* prefix, char* text) {
 
 // What the kernel wrote to its log meanwhile, which names the address of a fault.
 static void show_kernel_log(void) {
-  static char text[1500];
+  static char text[8000];
   const int n = klogctl(3, text, sizeof(text) - 1);
   if (n <= 0) return;
   text[n] = 0;

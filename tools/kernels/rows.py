@@ -53,7 +53,7 @@ MACHINES = {
         "on": "bullseye", "memory": 6144, "devices": NODES, "tests": "api-arena|unit-os",
         "parameters": ["hugepagesz=1G", "hugepages=2", "hugepagesz=2M", "hugepages=64"],
         "guest": {"kernels-huge-pages": ([], [])}},
-    "trixie-la57": {"on": "trixie", "cpu": "max,la57=on", "tests": SYSTEM,
+    "trixie-la57": {"on": "trixie", "cpu": "max,la57=on,-cx16", "tests": SYSTEM,
                     "guest": {"kernels-high-addresses": ([], [])}},
     "trixie-group": {
         "on": "trixie", "tests": r"api-basic|memory-(cgroup|options)|stress-(moves|model)",
