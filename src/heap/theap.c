@@ -268,7 +268,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = NULL;
   }
   if (page == NULL) {
-    page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin] > 0);
+    page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
     mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
   }
