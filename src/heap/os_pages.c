@@ -114,7 +114,7 @@ static mx_range_t map_owned(mx_heap_t* heap, size_t size, size_t align) {
 }
 
 // Where the system gives large OS pages to everybody, too, memory has them when it is wanted.
-static void advise(const mx_heap_t* heap, uint8_t* start, size_t size) {
+static void advise_own(const mx_heap_t* heap, uint8_t* start, size_t size) {
   mx_os_advise_large(start, size, mx_option(allow_thp) >= 2);
   const int node = mx_heap_node(heap);
   if (node >= 0) mx_os_advise_numa(start, size, node);
@@ -137,7 +137,7 @@ static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slice
     return NULL;
   }
   if (MX_ISOLATE) set_owned(page, heap, range);
-  advise(heap, out->start, size);
+  advise_own(heap, out->start, size);
   mx_count_add(&mx_process_counters.committed, (int64_t)size);
   out->arena = NULL;
   out->index = 0;
@@ -348,7 +348,9 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   const mx_range_t range = map_apart(heap, count * MX_SLICE_SIZE, bytes);
   uint8_t* const first = range.start;
   uint8_t* const start = first + count * MX_SLICE_SIZE - bytes;
-  const size_t moved = (first == NULL || is_fresh ? 0 : move_spares(start, bytes));
+  // Spares are on any node.
+  const bool may_move = (first != NULL && !is_fresh && mx_heap_node(heap) < 0);
+  const size_t moved = (may_move ? move_spares(start, bytes) : 0);
   if (first == NULL || moved == SIZE_MAX) {
     os_record_free(page);
     return NULL;
@@ -364,7 +366,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   mx_check(mx_page_first(page) == first && apart_start(page) == start);
   const size_t slack = (size_t)(page->start - start);
   *used = (moved > slack ? moved - slack : 0);
-  advise(heap, start, bytes);
+  advise_own(heap, start, bytes);
   return page;
 }
 
