@@ -85,8 +85,7 @@ static void* take(size_t align) {
 }
 
 static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
-  const mx_slices_request_t request = {1,    1,  1,     mx_max(align / MX_SLICE_SIZE, 1),
-                                       NULL, -1, false, 0};
+  const mx_slices_request_t request = {1, 1, 1, mx_max(align / MX_SLICE_SIZE, 1), NULL, -1, false};
   taken_t* const taken = (taken_t*)mx_meta_alloc(sizeof(*taken));
   if (taken == NULL) return NULL;
   mx_slices_t got;

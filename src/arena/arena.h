@@ -130,7 +130,6 @@ typedef struct mx_slices_request_s {
   mx_arena_t* arena;  // only this one, or NULL
   int numa_node;      // preferred node, or -1
   bool is_growing;    // best where much is free behind it
-  size_t used_run;    // rather where so many in a row were used before; 0: it matters little
 } mx_slices_request_t;
 
 // How memory that becomes an arena is described.
@@ -197,10 +196,6 @@ bool mx_scatter_is_over(const mx_arenas_t* arenas);
 // Makes a run usable that the caller has claimed, and hands it out; if it cannot, the run is free.
 mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                                mx_slices_t* out);
-// Whether a page does better to end than to take the slice behind it, which was not used before:
-// elsewhere so many in a row were, and much waits to be given back.
-bool mx_slices_end_pays(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
-                        size_t used_run);
 // Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);

@@ -55,11 +55,6 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   return MX_COMMIT_DONE;
 }
 
-static size_t find_used(const mx_arena_t* arena, size_t run) {
-  const size_t bits = mx_load_relaxed(&arena->usable);
-  return mx_bits_find_run(arena->free, arena->dirty, bits, run, 0, 1, 0);
-}
-
 // A run that begins with a dirty slice, though others of it may be fresh: pages take their slices
 // from the start on, so the first ones are what will be touched. One that is dirty all over, if it
 // will not grow and there is such a run.
@@ -71,10 +66,6 @@ static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, 
   // Pages that begin closer to each other would soon grow into each other.
   const size_t align = (grows ? mx_max(r->room / 4, 8) : r->align);
   const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
-  if (r->used_run > 0) {
-    const size_t i = find_used(arena, r->used_run);
-    if (i != SIZE_MAX) return i;
-  }
   if (!grows) {
     const size_t i = mx_bits_find_run(free, dirty, bits, r->count, from, align, offset);
     if (i != SIZE_MAX || r->count == 1) return i;
@@ -478,16 +469,6 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   mx_add_relaxed(&arena->free_slices, count);
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
   if (mx_arena_has_plots(arena)) mx_plot_leave(arenas, arena, index, count);
-}
-
-bool mx_slices_end_pays(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
-                        size_t used_run) {
-  mx_check(used_run > 0 && index <= arena->slices);
-  const intptr_t most = mx_arenas_may_wait(arenas) - mx_load_relaxed(&arenas->keep);
-  if (mx_load_relaxed(&arenas->purgeable) < most / 2) return false;
-  if (mx_load_relaxed(&arena->purgeable_count) < (intptr_t)used_run) return false;
-  if (index < arena->slices && mx_bits_test(arena->dirty, index)) return false;
-  return find_used(arena, used_run) != SIZE_MAX;
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,

@@ -93,9 +93,6 @@ void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
   if (more > 0) keep_near(heap, mx_arena_slice(page->arena, page->slice_index + before), more);
 }
 
-// Full pages of a bin from which on more of them are sure to come.
-#define BUSY_LEAST 2
-
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
@@ -105,11 +102,10 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   const size_t size = mx_bin_size(bin);
   const int node = mx_heap_node(heap);
   const size_t count = mx_page_first_slices(size), most = mx_page_slices_for(size);
-  const bool is_busy = (!MX_SCATTER && full_pages >= BUSY_LEAST && most > 1);
-  const size_t dirty_room = (full_pages > 0 ? most : count);
-  const size_t used_run = (is_busy ? mx_page_used_run(size) : 0);
-  const mx_slices_request_t request = {count, most, dirty_room, 1,
-                                       heap->arena, node, false, used_run};
+  // Used memory serves however little of it there is, but for the second page, which is often
+  // the last of its size: that one shall be able to grow.
+  const size_t dirty_room = (full_pages == 1 ? most : count);
+  const mx_slices_request_t request = {count, most, dirty_room, 1, heap->arena, node, false};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (mx_heap_is_isolated(heap)) {

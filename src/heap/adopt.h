@@ -12,7 +12,7 @@ mx_inline bool mx_page_is_closed(const mx_page_t* page) {
 
 MX_BEGIN_DECLS
 // Makes a page for a heap; NULL when out of memory. The caller owns it, and has so many full ones
-// of the bin: the first need not have room to grow if it gets memory that was used before.
+// of the bin.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages);
 // As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too.
 void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);

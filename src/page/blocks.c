@@ -91,9 +91,6 @@ static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page)
 // Takes slices behind a page that needs `need`: how many.
 static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   const size_t next = page->slice_index + page->slice_count;
-  const size_t used_run = mx_page_used_run(page->block_size);
-  const bool may_end = (!MX_SCATTER && page->slice_count >= used_run);
-  if (may_end && mx_slices_end_pays(arenas, page->arena, next, used_run)) return 0;
   const size_t all = mx_page_slices_for(page->block_size);
   bool is_zero;
   if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) {

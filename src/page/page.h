@@ -131,11 +131,6 @@ mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
   return first + mx_page_size(page) - mx_guard_size();
 }
 
-// How many slices of used memory in a row are worth that a page of a busy bin begins there.
-mx_inline size_t mx_page_used_run(size_t block_size) {
-  return mx_div_up(8 * block_size, MX_SLICE_SIZE);
-}
-
 // How many slices a new page must have for its first block.
 mx_inline size_t mx_page_first_slices(size_t block_size) {
   mx_check(block_size > 0 && block_size <= MX_BIN_MAX_SIZE);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Where runs of slices come from: the arena of the node that is asked for, or one of any node; and a
 // place of its own for a block that will grow, of which nothing is left behind when it goes; and used
-// memory for a page of which many more will come, wherever enough of it lies in a row.
+// memory for a page of which many more will come, wherever enough of it lies in a row. And where OS pages
+// that wait may move to.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../../include/mimalloc.h"
+#include "../../src/base/options.h"
 #include "../../src/heap/subproc.h"
+#include "../../src/os/os.h"
 
 #define GROWING_PLACE ((size_t)512)
 
@@ -19,7 +22,7 @@ static int failures;
 static mx_arenas_t* arenas(void) { return &mx_subproc_main.arenas; }
 
 static bool take(size_t count, int node, bool grows, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, 1, NULL, node, grows, 0};
+  const mx_slices_request_t request = {count, count, count, 1, NULL, node, grows};
   return mx_slices_alloc(arenas(), &request, got);
 }
 
@@ -63,54 +66,20 @@ static void test_nodes(void) {
   give_back(&got);
 }
 
-#define USED ((size_t)72)
-
-static void test_used(void) {
-  mi_option_set(mi_option_purge_delay, 100000);
-  mx_slices_t few, many, page, end;
-  if (!take(5, -1, false, &few) || !take(USED, -1, false, &many) || !take(1, -1, false, &end)) return;
-  mx_arena_t* const arena = many.arena;
-  EXPECT(arena == few.arena && arena == end.arena && many.index % 16 != 0);
-  // While all is in use a page takes what lies behind it.
-  EXPECT(!mx_slices_end_pays(arenas(), arena, end.index + 1, USED));
-  memset(many.start, 1, USED * MX_SLICE_SIZE);
-  mx_arena_touch(arena, many.start, USED * MX_SLICE_SIZE);
-  give_back(&many);
-  const size_t fresh = end.index + 1;
-  EXPECT(!mx_bits_test(arena->dirty, fresh));
-  EXPECT(mx_slices_end_pays(arenas(), arena, fresh, USED));
-  EXPECT(mx_slices_end_pays(arenas(), arena, arena->slices, USED));
-  EXPECT(!mx_slices_end_pays(arenas(), arena, fresh, USED + 6));  // not so many
-  EXPECT(!mx_slices_end_pays(arenas(), arena, many.index, USED));  // what lies behind it was used, too
-  const mx_slices_request_t request = {1, 64, 64, 1, NULL, -1, false, USED};
-  EXPECT(mx_slices_alloc(arenas(), &request, &page) && page.index == many.index);
-  EXPECT(!page.is_zero);
-  // Too few wait now for a page to end.
-  EXPECT(!mx_slices_end_pays(arenas(), arena, fresh, USED));
-  give_back(&page);
-  const mx_slices_request_t longer = {1, 64, 64, 1, NULL, -1, false, USED + 6};
-  EXPECT(mx_slices_alloc(arenas(), &longer, &page) && page.index % 16 == 0);
-  give_back(&page);
-  mx_slices_t little;
-  EXPECT(take(USED - 40, -1, false, &little));
-  EXPECT(!mx_slices_end_pays(arenas(), arena, fresh, 40));  // of what may wait it is less than half
-  give_back(&little);
-  EXPECT(mx_slices_end_pays(arenas(), arena, fresh, 40));
-  give_back(&few);
-  give_back(&end);
-}
-
 #define RUNS ((size_t)7)
 #define RUN ((size_t)12)
 #define BLOCK ((size_t)40 * 1024)
 
-// Blocks that need as much memory as waits in runs get most of it: pages end where a run does.
+// Blocks get most of the memory that waits in short runs, once there are two full pages of them, the
+// second of which has fresh memory to grow; what else was used before may have some behind it, too.
 static void test_pages_in_used_runs(void) {
-  mx_slices_t runs[RUNS], stops[RUNS];
-  static unsigned char* blocks[RUNS * RUN * MX_SLICE_SIZE / BLOCK];
+  mi_option_set(mi_option_purge_delay, 100000);
+  mx_slices_t few, runs[RUNS], stops[RUNS];
+  if (!take(5, -1, false, &few)) return;
+  static unsigned char* blocks[(RUNS * RUN + 3 * MX_LARGE_PAGE_SLICES) * MX_SLICE_SIZE / BLOCK];
   const size_t count = sizeof(blocks) / sizeof(blocks[0]);
   for (size_t i = 0; i < RUNS; i++) {
-    if (!take(RUN, -1, false, &runs[i]) || !take(1, -1, false, &stops[i])) return;
+    if (!take(RUN, -1, false, &runs[i]) || !take(2, -1, false, &stops[i])) return;
     memset(runs[i].start, 1, RUN * MX_SLICE_SIZE);
     mx_arena_touch(runs[i].arena, runs[i].start, RUN * MX_SLICE_SIZE);
   }
@@ -128,17 +97,52 @@ static void test_pages_in_used_runs(void) {
     }
   }
   printf("%zu of %zu blocks in used runs, %zu slices used before\n", inside, count, before);
-  EXPECT(inside >= count * 3 / 4);
+  EXPECT(inside >= RUNS * RUN * MX_SLICE_SIZE / BLOCK * 3 / 4);
   for (size_t i = 0; i < count; i++) mi_free(blocks[i]);
   for (size_t i = 0; i < RUNS; i++) give_back(&stops[i]);
+  give_back(&few);
+}
+
+#define MOVED ((size_t)64)
+
+// OS pages that wait in an arena of the library's own move to fresh slices of another one, but not to
+// memory that was brought whole: its mapping must stay as it is.
+static void test_moving(void) {
+  mi_option_set(mi_option_purge_delay, 100000);
+  mx_slices_t waits, fresh, given;
+  mi_arena_id_t id;
+  if (!take(MOVED, -1, false, &waits) || !take(2 * MOVED, -1, false, &fresh)) return;
+  if (mi_reserve_os_memory_ex(64 * 1024 * 1024, true, false, false, &id) != 0) return;
+  mx_arena_t* const whole = mx_arena_at(arenas(), mx_load_relaxed(&arenas()->count) - 1);
+  EXPECT(whole->is_reserved && !waits.arena->is_reserved);
+  const mx_arena_t* const a = fresh.arena;
+  const size_t per = mx_arena_bits_per_slice();
+  EXPECT(mx_bits_count(a->present, fresh.index * per, fresh.count * per) == 0);
+  const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 2 * MOVED, 1, whole, -1, false};
+  EXPECT(mx_slices_alloc(arenas(), &request, &given) && given.arena == whole);
+  memset(waits.start, 1, MOVED * MX_SLICE_SIZE);
+  mx_arena_touch(waits.arena, waits.start, MOVED * MX_SLICE_SIZE);
+  give_back(&waits);
+  const intptr_t purgeable = mx_load_relaxed(&arenas()->purgeable);
+  EXPECT(purgeable >= (intptr_t)MOVED);
+  EXPECT(mx_slices_move_in(arenas(), whole, given.index, given.count));
+  EXPECT(mx_load_relaxed(&arenas()->purgeable) == purgeable);
+  EXPECT(mx_slices_move_in(arenas(), fresh.arena, fresh.index, fresh.count));
+  const bool moves = mx_os_overcommits() && mx_option(allow_thp) < 2;
+  EXPECT(!moves || mx_load_relaxed(&arenas()->purgeable) < purgeable);
+  size_t ones = 0;
+  for (size_t i = 0; i < fresh.count; i++) ones += (fresh.start[i * MX_SLICE_SIZE] == 1);
+  EXPECT(!moves || ones >= MOVED / 2);
+  give_back(&fresh);
+  give_back(&given);
 }
 
 int main(void) {
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
   if (!MX_SCATTER) test_growing();
-  if (!MX_SCATTER) test_used();
   if (!MX_SCATTER) test_pages_in_used_runs();
+  if (!MX_SCATTER) test_moving();
   test_nodes();
   printf("runs: %d failures\n", failures);
   return failures != 0;
