@@ -105,7 +105,8 @@ GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
-    "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring")))
+    "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
+    "partition", "half_freed")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",), gigabytes=16)

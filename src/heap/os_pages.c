@@ -113,7 +113,7 @@ static mx_range_t map_owned(mx_heap_t* heap, size_t size, size_t align) {
   return none;
 }
 
-// Where the system gives large OS pages to everybody, too, memory has them when it is wanted.
+// Where the system gives large OS pages to everybody, too, memory has them only when it shall.
 static void advise_own(const mx_heap_t* heap, uint8_t* start, size_t size) {
   mx_os_advise_large(start, size, mx_option(allow_thp) >= 2);
   const int node = mx_heap_node(heap);

@@ -12,14 +12,26 @@
 
 #define SIZE (64 * MIB)
 
-static long touch_and_look(void) {
-  unsigned char* const p = (unsigned char*)mi_malloc(SIZE);
-  CHECK(p != NULL);
+static long look(unsigned char* p) {
   for (size_t i = 0; i < SIZE; i += MIB) p[i] = 1;
   // Huge blocks may be several mappings; the middle lies in the largest.
   const long large = mapping_kib(p + SIZE / 2, "AnonHugePages:");
   mi_free(p);
   return large;
+}
+
+static long touch_and_look(void) {
+  unsigned char* const p = (unsigned char*)mi_malloc(SIZE);
+  CHECK(p != NULL);
+  return look(p);
+}
+
+// One that grew has a mapping of its own.
+static long grow_and_look(void) {
+  unsigned char* p = (unsigned char*)mi_malloc(MIB);
+  for (size_t size = 2 * MIB; size <= SIZE; size += MIB) p = (unsigned char*)mi_realloc(p, size);
+  CHECK(p != NULL);
+  return look(p);
 }
 
 static void fill_some(void) {
@@ -59,6 +71,8 @@ int main(int argc, char** argv) {
   char wanted[32];
   snprintf(wanted, sizeof(wanted), "[%s]", argv[1]);
   CHECK(strstr(text, wanted) != NULL);
+  mi_option_set(mi_option_allow_thp, 0);
+  CHECK(grow_and_look() == 0);
   for (int row = 0; row < 6; row++) {
     const int allow = row / 2;
     const bool are_filled = (row % 2 != 0);

@@ -139,14 +139,14 @@ def test_huge_loop():
 
 
 def test_growth_is_linear():
-    r = run("grow", 512)
-    for _ in range(2):
-        again = run("grow", 512)
-        if again["ms"] < r["ms"]:
-            r = again
-    system = min(run("grow", 512, preload=False)["ms"] for _ in range(3))
-    expect(r["ms"] <= 2 * system + 50, f"512 MiB by 1 MiB steps in {r['ms']:.0f} ms, "
-                                       f"{system:.0f} ms with the system's malloc")
+    ours, system = [], []
+    for _ in range(5):  # a busy machine may need some tries
+        ours.append(run("grow", 512)["ms"])
+        system.append(run("grow", 512, preload=False)["ms"])
+        if min(ours) <= 2 * min(system) + 50:
+            break
+    expect(min(ours) <= 2 * min(system) + 50, f"512 MiB by 1 MiB steps in {min(ours):.0f} ms, "
+                                              f"{min(system):.0f} ms with the system's malloc")
 
 
 # ---- statistics --------------------------------------------------------------------------------
