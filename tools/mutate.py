@@ -100,7 +100,7 @@ def plain(*names):
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept", "claim", "counters", "poisson",
-    "recent", "runs", "steady", "read_only")))
+    "dense", "recent", "runs", "steady", "read_only")))
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
@@ -142,7 +142,7 @@ REACHED_BY = {
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
 HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
-            "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "page/blocks", "page/clear", "page/delay", "page/ends",
+            "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
             "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// When huge blocks are expected to be filled: once two of a size were, each of which counts once,
+// until one is not; sizes of other powers of two do not matter, nor blocks that are still empty.
+#include <stdio.h>
+#include <string.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/base/facts.h"
+#include "../../src/heap/dense.h"
+
+#define SIZE ((size_t)12 << 20)
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+// Memory that was never used: what waits does not serve it.
+static unsigned char* fresh_block(void) {
+  mi_collect(true);
+  return (unsigned char*)mi_malloc(SIZE);
+}
+
+int main(void) {
+  mi_free(mi_malloc(1));
+  if (mx_facts.large_page == 0 || SIZE < 2 * mx_facts.large_page) return 77;
+  mi_option_set(mi_option_allow_thp, 1);
+  unsigned char* const first = fresh_block();
+  EXPECT(first != NULL && !mx_dense_is_expected(SIZE));
+  memset(first, 1, SIZE);
+  for (int i = 0; i < 4; i++) EXPECT(!mx_dense_is_expected(SIZE));
+  mi_free(first);
+  EXPECT(!mx_dense_is_expected(SIZE));
+
+  unsigned char* const second = fresh_block();
+  EXPECT(second != NULL && !mx_dense_is_expected(SIZE));
+  memset(second, 2, SIZE);
+  EXPECT(mx_dense_is_expected(SIZE) && mx_dense_is_expected(SIZE));
+  EXPECT(!mx_dense_is_expected(2 * SIZE) && !mx_dense_is_expected(SIZE / 2));
+  EXPECT(!mx_dense_is_expected(mx_facts.large_page));
+  mi_free(second);
+  EXPECT(mx_dense_is_expected(SIZE));
+
+  mi_option_set(mi_option_allow_thp, 0);
+  EXPECT(!mx_dense_is_expected(SIZE));
+  mi_option_set(mi_option_allow_thp, 2);
+  EXPECT(mx_dense_is_expected(SIZE) && mx_dense_is_expected(mx_facts.large_page));
+  EXPECT(!mx_dense_is_expected(mx_facts.large_page - 1));
+  mi_option_set(mi_option_allow_thp, 1);
+
+  // One that is given back unused ends it; of those that have large pages none is looked at, so
+  // small ones are made until one is.
+  for (int i = 0; i < 40 && mx_dense_is_expected(SIZE); i++) mi_free(fresh_block());
+  EXPECT(!mx_dense_is_expected(SIZE));
+  printf("dense: %d failures\n", failures);
+  return failures != 0;
+}
