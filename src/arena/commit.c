@@ -39,6 +39,12 @@ void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count) {
   mx_bits_set(arena->large, index, count);
 }
 
+// Where the process has as many mappings as it may have.
+static bool map_behind(const mx_arena_t* arena, size_t index, size_t size) {
+  return index > 0 && mx_bits_test(arena->committed, index - 1) &&
+         mx_vmem_map_behind(mx_arena_slice(arena, index), size);
+}
+
 // A run of slices that are the caller's and not committed.
 static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
   mx_check(count > 0 && index + count <= arena->slices);
@@ -53,9 +59,8 @@ static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, boo
     if (!mx_vmem_commit(start, size)) return MX_COMMIT_REFUSED;
   } else {
     const mx_map_result_t result = mx_vmem_map_at(start, size);
-    if (result != MX_MAP_DONE) {
-      return result == MX_MAP_TAKEN ? MX_COMMIT_TAKEN : MX_COMMIT_REFUSED;
-    }
+    if (result == MX_MAP_TAKEN) return MX_COMMIT_TAKEN;
+    if (result == MX_MAP_REFUSED && !map_behind(arena, index, size)) return MX_COMMIT_REFUSED;
     mx_arena_advise(arena, start, size);
   }
   mx_bits_set(arena->committed, index, count);

@@ -188,10 +188,12 @@ static mx_range_t map_apart(mx_heap_t* heap, size_t size, size_t bytes) {
   return none;
 }
 
-// Whether the heap's blocks are to lie in memory that the program brought.
-static bool has_given_arena(const mx_heap_t* heap) {
+// Whether the heap's blocks are to lie in memory that the program brought, or in large OS pages,
+// which no mapping of a block's own can have.
+static bool is_for_arenas(const mx_heap_t* heap) {
   if (heap->arena != NULL) return true;
   if (mx_heap_is_isolated(heap)) return false;
+  if (mx_option(allow_large_os_pages) > 0) return true;
   const mx_arenas_t* const arenas = &heap->subproc->arenas;
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     const mx_arena_t* const arena = mx_arena_at(arenas, i);
@@ -341,7 +343,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   const size_t bytes = mx_align_up(room + MX_PAD, mx_facts.os_page);
   const size_t count = mx_div_up(bytes, MX_SLICE_SIZE);
   if (mx_option(disallow_os_alloc) != 0 || count > UINT32_MAX) return NULL;
-  if (mx_load_relaxed(&apart_count) >= APART_MOST || has_given_arena(heap)) return NULL;
+  if (mx_load_relaxed(&apart_count) >= APART_MOST || is_for_arenas(heap)) return NULL;
   if (!mx_arenas_allow(&heap->subproc->arenas, bytes)) return NULL;
   mx_page_t* const page = os_record_alloc();
   if (page == NULL) return NULL;

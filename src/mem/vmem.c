@@ -221,6 +221,12 @@ static mx_map_result_t map_exactly(void* p, size_t size, bool commit) {
 
 mx_map_result_t mx_vmem_map_at(void* p, size_t size) { return map_exactly(p, size, true); }
 
+bool mx_vmem_map_behind(void* p, size_t size) {
+  if (!mx_os_map_behind(p, size)) return false;
+  mx_count_add(&mx_process_counters.reserved, (int64_t)size);
+  return true;
+}
+
 bool mx_vmem_reserve_at(void* p, size_t size) { return map_exactly(p, size, false) == MX_MAP_DONE; }
 
 #define PLACE_TRIES 8

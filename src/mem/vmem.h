@@ -80,6 +80,8 @@ void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align,
                          bool* is_refused);
 // Reserves the addresses from exactly p on, readable.
 bool mx_vmem_reserve_at(void* p, size_t size);
+// As mx_vmem_map_at, behind what it gave, where the OS has no mapping left to give.
+bool mx_vmem_map_behind(void* p, size_t size);
 // The same for the page map of `bits` bits, with room behind it; NULL when it cannot be there.
 void* mx_vmem_map_table(unsigned bits, size_t size);
 

@@ -117,6 +117,20 @@ static char mx_mappings;
 #define mx_unmapping() ((void)0)
 #endif
 
+// A kernel that is short of resources for a moment answers EAGAIN, but some also where they are
+// exhausted for good (vm.max_map_count).
+#define ADVISE_TRIES 4
+
+static bool advise(void* p, size_t size, int advice) {
+  long r = -11;
+  for (int i = 0; i < ADVISE_TRIES && r == -11; i++) r = mx_syscall3(SYS_madvise, p, size, advice);
+  return r == 0;
+}
+
+static bool set_access(void* p, size_t size, int prot) {
+  return mx_syscall3(SYS_mprotect, p, size, prot) == 0;
+}
+
 #if defined(MI_OS_PAGE_SIZE)
 // A test build that pretends OS pages of this size: mappings begin at a multiple of it.
 void* mx_os_map(void* hint, size_t size, bool commit) {
@@ -151,6 +165,24 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 }
 #endif
 
+// The mapping before grows in place, which no kernel counts as another one, also where the limit of
+// mappings is reached (vm.max_map_count). What the program has set for it is not for what is new.
+bool mx_os_map_behind(void* p, size_t size) {
+  const size_t unit = mx_facts.os_page;
+  const uintptr_t last = (uintptr_t)p - unit;
+  const long r = mx_syscall6(SYS_mremap, (long)last, (long)unit, (long)(unit + size), 0, 0, 0);
+  mx_mapped();
+  if (r != (long)last) return false;
+  if (set_access(p, size, PROT_READ | PROT_WRITE) && advise(p, size, MADV_DOFORK) &&
+      advise(p, size, MADV_KEEPONFORK) && advise(p, size, MADV_DODUMP)) {
+    mx_probe_mmap(p, size);
+    return true;
+  }
+  mx_unmapping();
+  mx_syscall2(SYS_munmap, p, size);
+  return false;
+}
+
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
   flags |= (int)(mx_bit_high(page_size) << MAP_HUGE_SHIFT);
@@ -173,20 +205,6 @@ bool mx_os_unmap(void* p, size_t size) {
 }
 
 // ---- contents ----------------------------------------------------------------------------------
-
-// A kernel that is short of resources for a moment answers EAGAIN, but some also where they are
-// exhausted for good (vm.max_map_count).
-#define ADVISE_TRIES 4
-
-static bool advise(void* p, size_t size, int advice) {
-  long r = -11;
-  for (int i = 0; i < ADVISE_TRIES && r == -11; i++) r = mx_syscall3(SYS_madvise, p, size, advice);
-  return r == 0;
-}
-
-static bool set_access(void* p, size_t size, int prot) {
-  return mx_syscall3(SYS_mprotect, p, size, prot) == 0;
-}
 
 bool mx_os_commit(void* p, size_t size) {
   return set_access(p, size, PROT_READ | PROT_WRITE) || refused();

@@ -23,6 +23,9 @@ void mx_os_init(void);
 // readable and writable; uncommitted memory costs nothing but addresses, and reads as zero where
 // the OS can do that. NULL when the OS refuses.
 void* mx_os_map(void* hint, size_t size, bool commit);
+// Maps fresh zeroed memory, committed, at `p`, right behind committed memory that came from map,
+// where the OS counts no mapping more for it. False: it cannot, or something is mapped there.
+bool mx_os_map_behind(void* p, size_t size);
 // Like map with commit, of large (2 MiB) or huge (1 GiB) OS pages on a NUMA node (-1: any).
 // `size` and the result are multiples of page_size. NULL when there are none.
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node);

@@ -90,6 +90,10 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
   (void)from, (void)to, (void)size;
   return MX_MOVE_REFUSED;
 }
+bool mx_os_map_behind(void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 size_t mx_os_movable(void* p, size_t size) {
   (void)p, (void)size;
   return 0;

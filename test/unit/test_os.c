@@ -4,6 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 #include "../../src/os/os.h"
 #include "../../src/os/thread.h"
@@ -72,6 +77,57 @@ static void test_contents(void) {
 
 // ---- process and machine -----------------------------------------------------------------------
 
+#if defined(__linux__)
+// Makes mappings until the kernel grants no more: the first of them. Neighbours differ, so that each
+// is one.
+static void* use_up_mappings(size_t size) {
+  const size_t unit = mx_facts.os_page;
+  char* const p =
+      (char*)mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return NULL;
+  for (size_t at = unit; at < size; at += 2 * unit) {
+    if (mprotect(p + at, unit, PROT_NONE) == 0) continue;
+    // What has no mapping left to be split may yet have one for something new.
+    for (int i = 0; i < 16; i++) {
+      if (mx_os_map(NULL, unit, i % 2 == 0) == NULL) return p;
+    }
+    break;
+  }
+  munmap(p, size);  // there is no limit that one could reach
+  return NULL;
+}
+
+// What grows behind a mapping is fresh, and has nothing of what was set for what lies before it.
+static void test_behind(void) {
+  const size_t unit = mx_facts.os_page, size = 16 * unit;
+  const int before = errno;
+  unsigned char* const p = (unsigned char*)mx_os_map(NULL, 8 * size, true);
+  EXPECT(p != NULL && mx_os_unmap(p + size, 7 * size));
+  memset(p, 7, size);
+  EXPECT(madvise(p, size, MADV_DONTFORK) == 0 && madvise(p, size, MADV_DONTDUMP) == 0);
+  EXPECT(madvise(p, size, MADV_WIPEONFORK) == 0 && mprotect(p, size, PROT_READ) == 0);
+  EXPECT(mx_os_map_behind(p + size, 2 * size));
+  EXPECT(p[0] == 7 && is_filled(p + size, 2 * size, 0));
+  memset(p + size, 8, 2 * size);
+  EXPECT(!mx_os_map_behind(p + size, size));      // there it lies
+  EXPECT(!mx_os_map_behind(p + 5 * size, size));  // behind nothing
+  const pid_t child = fork();
+  if (child == 0) _exit(p[size] == 8 && p[3 * size - 1] == 8 ? 0 : 1);
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  const size_t many = 400000 * unit;
+  void* const all = use_up_mappings(many);
+  if (all != NULL) {
+    EXPECT(mx_os_map(NULL, unit, true) == NULL || mx_os_map(NULL, unit, false) == NULL);
+    EXPECT(mx_os_map_behind(p + 3 * size, size));
+    EXPECT(is_filled(p + 3 * size, size, 0));
+    munmap(all, many);
+  }
+  EXPECT(mx_os_unmap(p, 4 * size));
+  errno = before;
+}
+#endif
+
 static void test_machine(void) {
   EXPECT(mx_is_pow2(mx_facts.os_page) && mx_facts.os_page <= 65536);
   EXPECT(mx_facts.va_bits >= 32 && mx_facts.va_bits <= 8 * sizeof(void*));
@@ -124,6 +180,9 @@ int main(void) {
   test_machine();
   test_map();
   test_contents();
+#if defined(__linux__)
+  test_behind();
+#endif
   test_threads();
   EXPECT(errno == 4711);
   mx_os_set_errno(ENOMEM);
