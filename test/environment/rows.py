@@ -225,6 +225,8 @@ NOT_REFUSED = {
 ADVICE = {"DONTNEED": {"purge_delay": 0}, "FREE": {"purge_decommits": 0, "purge_delay": 0},
           "HUGEPAGE": {"allow_thp": 2}, "NOHUGEPAGE": {}, "GUARD_INSTALL": {}}
 NUMBERS = {"DONTNEED": 4, "FREE": 8, "HUGEPAGE": 14, "NOHUGEPAGE": 15, "GUARD_INSTALL": 102}
+# Given where the process has as many mappings as it may have.
+AT_LIMIT = {"DOFORK": 11, "DODUMP": 17, "KEEPONFORK": 19}
 BARE_ADVICE = {"NORMAL": 0, "WIPEONFORK": 18}
 NOT_ADVISED = {"POPULATE_WRITE": "nobody asks for it",
                "GUARD_REMOVE": "asked for only where GUARD_INSTALL was granted"}
@@ -249,7 +251,7 @@ def check_calls():
   not; and no row refuses what is not used there."""
   called = named_in_os(r"\bSYS_([a-z][a-z0-9_]*)") | THROUGH_LIBC
   advised = named_in_os(r"\bMADV_([A-Z_]+)")
-  calls, advices = {*CALLS, *BARE_CALLS, *NOT_REFUSED}, {*ADVICE, *BARE_ADVICE, *NOT_ADVISED}
+  calls, advices = {*CALLS, *BARE_CALLS, *NOT_REFUSED}, {*ADVICE, *AT_LIMIT, *BARE_ADVICE, *NOT_ADVISED}
   wrong = [("calls that no row refuses", called - calls), ("not made any more", calls - called - set(NOT_REFUSED)),
            ("advice that no row refuses", advised - advices),
            ("not advised any more", advices - advised - set(NOT_ADVISED))]
@@ -280,6 +282,11 @@ def sandboxes(is_secure):
       yield Row(f"seccomp: madvise {name}, {error}", "load", LOAD, options=options,
                 is_made=error == "EPERM", enter=f"refuse=madvise/{NUMBERS[name]}:{error}",
                 heavy=error in ("EINVAL", "ENOMEM"))
+  for name, number in AT_LIMIT.items():
+    for error in ("EPERM", "EAGAIN", "EINVAL"):
+      yield Row(f"seccomp: madvise {name}, {error}, no mapping left", "load",
+                ["load", "small", "maps=0", "bulk=100", "maps=off", "large"],
+                is_made=error == "EPERM", enter=f"refuse=madvise/{number}:{error}")
   bare = [*BARE_CALLS, *(f"madvise/{number}" for number in BARE_ADVICE.values())]
   for call in bare:
     for error in ("EPERM", "ENOSYS"):
