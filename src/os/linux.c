@@ -165,8 +165,8 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 }
 #endif
 
-// The mapping before grows in place, which no kernel counts as another one, also where the limit of
-// mappings is reached (vm.max_map_count). What the program has set for it is not for what is new.
+// The mapping before grows in place, which kernels before 7 do not count as another one where the
+// limit of mappings is reached (vm.max_map_count). What the program set for it is not for the new.
 bool mx_os_map_behind(void* p, size_t size) {
   const size_t unit = mx_facts.os_page;
   const uintptr_t last = (uintptr_t)p - unit;

@@ -3,9 +3,11 @@
 // has to pass.
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -97,6 +99,12 @@ static void* use_up_mappings(size_t size) {
   return NULL;
 }
 
+// Linux 7.2 refuses growth in place, too, when there are as many mappings as there may be.
+static bool counts_growth(void) {
+  struct utsname name;
+  return uname(&name) == 0 && atoi(name.release) >= 7;
+}
+
 // What grows behind a mapping is fresh, and has nothing of what was set for what lies before it.
 static void test_behind(void) {
   const size_t unit = mx_facts.os_page, size = 16 * unit;
@@ -119,9 +127,11 @@ static void test_behind(void) {
   void* const all = use_up_mappings(many);
   if (all != NULL) {
     EXPECT(mx_os_map(NULL, unit, true) == NULL || mx_os_map(NULL, unit, false) == NULL);
-    EXPECT(mx_os_map_behind(p + 3 * size, size));
-    EXPECT(is_filled(p + 3 * size, size, 0));
+    const bool is_done = mx_os_map_behind(p + 3 * size, size);
+    EXPECT(is_done || counts_growth());
     munmap(all, many);
+    if (!is_done) EXPECT(mx_os_map(p + 3 * size, size, true) == p + 3 * size);  // nothing was there
+    EXPECT(is_filled(p + 3 * size, size, 0));
   }
   EXPECT(mx_os_unmap(p, 4 * size));
   errno = before;
