@@ -315,13 +315,12 @@ static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slice
   return claim_in(arenas, arena, r, pick == PICK_DIRTY, out);
 }
 
-// What the program brought comes before what is made on demand, also when it was brought later.
-static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r,
-                                     pick_t pick, node_match_t match, mx_slices_t* out) {
+static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, pick_t pick,
+                         node_match_t match, mx_slices_t* out) {
   const size_t count = mx_load_acquire(&arenas->count);
-  for (size_t i = 0; i < 2 * count; i++) {
-    mx_arena_t* arena = mx_arena_at(arenas, i < count ? i : i - count);
-    if (!suits(arena, r, match) || arena->is_on_demand != (i >= count)) continue;
+  for (size_t i = 0; i < count; i++) {
+    mx_arena_t* arena = mx_arena_at(arenas, i);
+    if (!suits(arena, r, match)) continue;
     if (pick == PICK_DIRTY && mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
     // What a function of the program's refuses says nothing of the next arena.
@@ -332,7 +331,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
 }
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
-                                                node_match_t match, mx_slices_t* out) {
+                                    node_match_t match, mx_slices_t* out) {
   const bool has_dirty = mx_load_relaxed(&arenas->purgeable) > 0;
   if (has_dirty && r->count <= DIRTY_FIRST_MAX) {
     const claim_t result = claim_any(arenas, r, PICK_DIRTY, match, out);
