@@ -77,7 +77,7 @@ static void test_contents(void) {
   mx_os_unmap(p, SIZE);
 }
 
-// ---- process and machine -----------------------------------------------------------------------
+// ---- behind a mapping --------------------------------------------------------------------------
 
 #if defined(__linux__)
 // Makes mappings until the kernel grants no more: the first of them. Neighbours differ, so that each
@@ -137,6 +137,8 @@ static void test_behind(void) {
   errno = before;
 }
 #endif
+
+// ---- process and machine -----------------------------------------------------------------------
 
 static void test_machine(void) {
   EXPECT(mx_is_pow2(mx_facts.os_page) && mx_facts.os_page <= 65536);
