@@ -12,6 +12,7 @@ MX_BEGIN_DECLS
 // What the fast path falls to: sizes above MX_SMALL_MAX; an exhausted or missing hot list.
 void* mx_alloc_medium(size_t size, mx_theap_t* theap);
 void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero);
+void* mx_alloc_small_slow(size_t size, mx_theap_t* theap);
 // Gives up what this thread keeps for later: it may be just what is missing.
 void mx_alloc_on_pressure(mx_theap_t* theap);
 // Reports that there is no memory, sets errno, and returns NULL.

@@ -19,7 +19,7 @@ mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
   }
   mx_page_t* const page = theap->bins.front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_take(page, size, true);
-  if (mx_unlikely(block == NULL)) return mx_alloc_slow(size, theap, false);
+  if (mx_unlikely(block == NULL)) return mx_alloc_small_slow(size, theap);
   return block;
 }
 

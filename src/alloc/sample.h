@@ -79,25 +79,43 @@ mx_inline bool mx_sample_has_changed(const mx_theap_t* theap) {
   return mx_load_relaxed(&mx_sampling.state) != theap->sampling.seen;
 }
 
-// Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.
-mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
-  if (mx_unlikely(mx_sample_has_changed(theap))) return true;
-  // A request that is too large for any memory may wrap it around: that fails anyway.
-  theap->sampling.until_sample = (int64_t)((uint64_t)theap->sampling.until_sample - size);
-  const bool is_sample = (theap->sampling.until_sample <= 0);
-  return (theap->sampling.has_guards && --theap->sampling.until_guard <= 0) || is_sample;
+// Bytes that are counted ahead: so many are allocated, at the most, before a change is followed.
+#define MX_SAMPLING_CREDIT ((size_t)64 << 10)
+
+// Counts the allocations that come next, as far as no sample lies among them.
+mx_inline void mx_sample_count_ahead(mx_theap_sampling_t* sampling) {
+  if (mx_unlikely(sampling->has_guards) || sampling->until_sample <= 0) return;
+  sampling->credit = mx_min((size_t)sampling->until_sample - 1, MX_SAMPLING_CREDIT);
+  sampling->until_sample -= (int64_t)sampling->credit;
 }
 
-// What a sampled program allocates, nearly always: counts the bytes, and takes the block that the
-// fast path would have. NULL says only that this does not serve, and then nothing is counted.
+// Nothing is counted that was not allocated.
+mx_inline void mx_sample_settle(mx_theap_sampling_t* sampling) {
+  sampling->until_sample += (int64_t)sampling->credit;
+  sampling->credit = 0;
+}
+
+// Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.
+mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
+  mx_theap_sampling_t* const sampling = &theap->sampling;
+  mx_sample_settle(sampling);
+  if (mx_unlikely(mx_sample_has_changed(theap))) return true;
+  // A request that is too large for any memory may wrap it around: that fails anyway.
+  sampling->until_sample = (int64_t)((uint64_t)sampling->until_sample - size);
+  const bool is_guard = (sampling->has_guards && --sampling->until_guard <= 0);
+  if (is_guard || sampling->until_sample <= 0) return true;
+  mx_sample_count_ahead(sampling);
+  return false;
+}
+
+// What a sampled program allocates, nearly always: a block such as the fast path would have taken,
+// for a small size (see mx_alloc_in), on credit. NULL says only that this does not serve.
 mx_inline void* mx_alloc_counted(mx_theap_t* theap, size_t size) {
-  const int64_t left = (int64_t)((uint64_t)theap->sampling.until_sample - size);
-  if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
-  if (mx_unlikely(left <= 0)) return NULL;
-  if (mx_unlikely(theap->sampling.has_guards || mx_sample_has_changed(theap))) return NULL;
+  const size_t credit = theap->sampling.credit;  // 0 where nothing is sampled; malloc(0) needs 1
+  if (mx_unlikely(size >= credit)) return NULL;
   mx_page_t* const page = theap->bins.current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_take(page, size, true);
-  if (mx_likely(block != NULL)) theap->sampling.until_sample = left;
+  if (mx_likely(block != NULL)) theap->sampling.credit = credit - size;
   return block;
 }
 

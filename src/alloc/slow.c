@@ -127,19 +127,23 @@ mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
 
 // What mx_alloc_slow does not do itself. No frame, but for zeroes.
 mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_unlikely(mx_sample_is_due(theap, size))) return alloc_due_sample(size, theap, zero);
+  if (mx_likely(size < theap->sampling.credit)) theap->sampling.credit -= size;
+  else if (mx_sample_is_due(theap, size)) return alloc_due_sample(size, theap, zero);
   if (zero) return alloc_sampled_zero(size, theap);
   return alloc_behind_front(size, theap, false);
 }
 
 // ---- the ways to here --------------------------------------------------------------------------
 
-// Nearly all that a program allocates comes by here while it is sampled.
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
   if (mx_likely(!theap->sampling.is_on)) return alloc_visit(size, theap, zero);
-  void* const p = (MX_HARDEN && zero ? NULL : mx_alloc_counted(theap, size));
-  if (mx_unlikely(p == NULL)) return alloc_sampled(size, theap, zero);
-  return zero ? memset(p, 0, mx_align_up(size, MX_ALIGN)) : p;
+  return alloc_sampled(size, theap, zero);
+}
+
+// Nearly all that a program allocates comes by here while it is sampled.
+mx_noinline void* mx_alloc_small_slow(size_t size, mx_theap_t* theap) {
+  void* const p = mx_alloc_counted(theap, size);
+  return mx_likely(p != NULL) ? p : mx_alloc_slow(size, theap, false);
 }
 
 mx_noinline void* mx_alloc_medium(size_t size, mx_theap_t* theap) {
@@ -171,8 +175,11 @@ mx_inline void clear_medium(uint8_t* p, size_t size) {
 mx_noinline void* mx_calloc_medium(size_t total, mx_theap_t* theap) {
   if (mx_unlikely(total > MX_SMALL_MAX)) return mx_zalloc_in(theap, total);
   const size_t rounded = mx_align_up(total, MX_ALIGN);
-  mx_block_t* const block = mx_take(theap->bins.front[rounded / MX_ALIGN], total, true);
-  if (mx_unlikely(block == NULL)) return mx_alloc_slow(total, theap, true);
+  mx_block_t* block = mx_take(theap->bins.front[rounded / MX_ALIGN], total, true);
+  if (mx_unlikely(block == NULL)) {
+    block = (mx_block_t*)mx_alloc_counted(theap, total);
+    if (block == NULL) return mx_alloc_slow(total, theap, true);
+  }
   clear_medium((uint8_t*)block, rounded);
   return block;
 }

@@ -23,8 +23,8 @@ static void* new_in_full(size_t size, bool throws) {
 
 // While the program is sampled all that it allocates comes by here.
 mx_inline void* new_counted(size_t size, bool throws) {
-  mx_theap_t* const theap = mx_tls_theap;
-  void* const p = (theap->sampling.is_on ? mx_alloc_counted(theap, size) : NULL);
+  void* const p = (size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN
+                       ? NULL : mx_alloc_counted(mx_tls_theap, size));
   return mx_likely(p != NULL) ? p : new_in_full(size, throws);
 }
 

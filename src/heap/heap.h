@@ -60,6 +60,7 @@ typedef struct mx_theap_lists_s {
 
 // What is drawn for the guards and the profiler: see alloc/sample.c.
 typedef struct mx_theap_sampling_s {
+  size_t credit;         // bytes that are counted already, and need no more than that; see sample.h
   bool is_on;            // allocations are counted
   bool has_guards;       // until_guard is counted, too
   uint32_t seen;         // the state of sampling that it follows; while it is on:

@@ -105,6 +105,7 @@ void mx_theap_recycle(mx_theap_t* theap) {
   mx_lock_acquire(&theap_records_lock);
   if (theap->thread.is_after_end) remove_after_end(theap);
   theap->sampling.is_on = false;  // without pages its front is empty already
+  theap->sampling.credit = 0;
   theap->sampling.seen = 0;
   theap->links.next_in_heap = theap_records;
   theap_records = theap;

@@ -185,6 +185,30 @@ static void test_threads(void) {
   EXPECT(!mi_prof_visit(MI_PROF_LIFETIMES, add_stack, NULL));
 }
 
+// Up to 64 KiB are counted ahead: so late at the most a thread follows what another one changes.
+static atomic_int step;
+
+static void* follow(void* arg) {
+  for (int i = 0; i < 10; i++) mi_free(mi_malloc(64));
+  atomic_store(&step, 1);
+  while (atomic_load(&step) != 2) sched_yield();
+  for (size_t i = 0; i < ((size_t)64 << 10) / 64 + 100; i++) mi_free(mi_malloc(64));
+  return arg;
+}
+
+static void test_follows(void) {
+  pthread_t thread;
+  EXPECT(mi_prof_start((size_t)1 << 30));
+  mi_prof_reset();
+  EXPECT(pthread_create(&thread, NULL, follow, NULL) == 0);
+  while (atomic_load(&step) != 1) sched_yield();
+  EXPECT(mi_prof_start(16));  // nearly every block of 64 bytes is a sample
+  atomic_store(&step, 2);
+  pthread_join(thread, NULL);
+  EXPECT(sums_of(MI_PROF_LIVE).allocated >= 80);
+  EXPECT(mi_prof_start(RATE));
+}
+
 // The child's profile is its own: what it inherits is not in it, nor is the free of that.
 static void test_fork(void) {
   mi_prof_reset();
@@ -383,6 +407,7 @@ int main(void) {
   test_small();
   test_stop();
   test_threads();
+  test_follows();
   test_fork();
   test_writers();
   test_wrong_arguments();

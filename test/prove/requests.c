@@ -88,6 +88,7 @@ static void* give(size_t size) {
 
 static void* mx_alloc_in(mx_theap_t* theap, size_t size) { (void)theap; return give(size); }
 void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) { (void)theap, (void)zero; return give(size); }
+void* mx_alloc_small_slow(size_t size, mx_theap_t* theap) { (void)theap; return give(size); }
 void* mx_alloc_medium(size_t size, mx_theap_t* theap) { (void)theap; return give(size); }
 void* mx_zalloc_in(mx_theap_t* theap, size_t size) { (void)theap; return give(size); }
 void* mx_calloc_medium(size_t total, mx_theap_t* theap) { (void)theap; return give(total); }
