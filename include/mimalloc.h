@@ -926,8 +926,8 @@ mi_decl_export void mi_theap_guarded_set_size_bound(mi_theap_t* theap, size_t mi
 /// The calls that return `int` return 0 or an error number (ENOMEM); they do not use errno.
 /// @{
 
-/// Reserves an arena. It serves when those that were there before have no room: what shall be used
-/// first is reserved before the first allocation.
+/// Reserves an arena. It serves from then on, before those that were there, as soon as a request needs
+/// fresh memory or memory that lies there.
 /// @param size         at least mi_arena_min_size()
 /// @param commit       make the memory usable at once, not when it is needed
 /// @param allow_large  take large OS pages (2 MiB, always committed) if the system gives them

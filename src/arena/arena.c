@@ -119,6 +119,11 @@ static void fill_bits(mx_bits_t* bits, size_t n) {
 
 static mx_at_start mx_atomic(size_t) arena_ids;
 
+// By the program, for all its heaps.
+static bool is_brought(const mx_arena_t* arena) {
+  return arena != NULL && !arena->is_on_demand && !arena->is_exclusive;
+}
+
 static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
   mx_check(arena->slices > 0 && mx_is_aligned(arena->start, MX_SLICE_SIZE));
   arena->id = mx_add_relaxed(&arena_ids, 1) + 1;
@@ -129,6 +134,8 @@ static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
     mx_store_relaxed(&arena->item, n);
     mx_store_release(&arenas->items[n], arena);
     mx_store_release(&arenas->count, n + 1);
+    const bool is_next = (n > 0 && is_brought(mx_arena_at(arenas, n - 1)));
+    if (is_brought(arena) && !is_next) mx_store_relaxed(&arenas->first, n);
   }
   mx_lock_release(&arenas->lock);
   return ok;
@@ -290,6 +297,7 @@ static void forget_plots(mx_arenas_t* arenas) {
 void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
   mx_check(from != to);
   const size_t count = mx_exchange_acq_rel(&from->count, (size_t)0);
+  mx_store_relaxed(&from->first, (size_t)0);
   if (MX_ISOLATE) forget_plots(from);
   mx_lock_acquire(&to->lock);
   size_t n = mx_load_relaxed(&to->count);
@@ -308,6 +316,7 @@ void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
 
 void mx_arenas_destroy(mx_arenas_t* arenas) {
   const size_t count = mx_exchange_acq_rel(&arenas->count, (size_t)0);
+  mx_store_relaxed(&arenas->first, (size_t)0);
   mx_store_relaxed(&arenas->purge_at, (uint64_t)0);
   mx_store_relaxed(&arenas->purgeable, (intptr_t)0);
   mx_store_relaxed(&arenas->in_use, (intptr_t)0);

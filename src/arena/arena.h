@@ -98,6 +98,8 @@ typedef struct mx_recent_s {
 typedef struct mx_arenas_s {
   mx_lock_t lock;                  // for adding one
   mx_atomic(size_t) count;         // items below are set and stay
+  mx_atomic(size_t) first;         // where a search begins (a hint): what the program brought last,
+                                   // then what came early, without what is full
   mx_atomic(uint64_t) purge_at;    // clock in ms of the next purge, 0: nothing waits
   mx_atomic(intptr_t) purgeable;   // slices waiting to be purged, of all arenas
   mx_atomic(intptr_t) in_use;      // slices in use

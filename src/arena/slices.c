@@ -315,11 +315,17 @@ static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slice
   return claim_in(arenas, arena, r, pick == PICK_DIRTY, out);
 }
 
-static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r, pick_t pick,
-                         node_match_t match, mx_slices_t* out) {
+// In the order in which they came, from `first` on and then those before it.
+static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r,
+                                     pick_t pick, node_match_t match, mx_slices_t* out) {
   const size_t count = mx_load_acquire(&arenas->count);
-  for (size_t i = 0; i < count; i++) {
-    mx_arena_t* arena = mx_arena_at(arenas, i);
+  size_t next = mx_load_relaxed(&arenas->first);
+  bool is_full = true;  // each so far
+  for (size_t left = count; left > 0; left--) {
+    if (next >= count) next = 0;
+    mx_arena_t* const arena = mx_arena_at(arenas, next++);
+    is_full = is_full && arena != NULL && mx_load_relaxed(&arena->free_slices) == 0;
+    if (is_full) mx_store_relaxed(&arenas->first, next);
     if (!suits(arena, r, match)) continue;
     if (pick == PICK_DIRTY && mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
@@ -331,7 +337,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
 }
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
-                                    node_match_t match, mx_slices_t* out) {
+                                                node_match_t match, mx_slices_t* out) {
   const bool has_dirty = mx_load_relaxed(&arenas->purgeable) > 0;
   if (has_dirty && r->count <= DIRTY_FIRST_MAX) {
     const claim_t result = claim_any(arenas, r, PICK_DIRTY, match, out);
@@ -459,6 +465,15 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   }
 }
 
+// What the program brought comes first, then what came early.
+static void note_not_full(mx_arenas_t* arenas, const mx_arena_t* arena) {
+  const size_t item = mx_load_relaxed(&arena->item);
+  if (arena->is_exclusive) return;
+  if (!arena->is_on_demand || item < mx_load_relaxed(&arenas->first)) {
+    mx_store_relaxed(&arenas->first, item);
+  }
+}
+
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);
@@ -466,7 +481,7 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   if (!MX_SCATTER && count == 1) note_recent(arenas, arena, index);
   mark_dirty(arenas, arena, index, count);
   mx_arena_put_back(arena, index, count);
-  mx_add_relaxed(&arena->free_slices, count);
+  if (mx_add_relaxed(&arena->free_slices, count) == 0) note_not_full(arenas, arena);
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
   if (mx_arena_has_plots(arena)) mx_plot_leave(arenas, arena, index, count);
 }

@@ -54,6 +54,22 @@ static void test_reserve(void) {
   CHECK(mi_arena_area(NULL, NULL) == NULL && !mi_arena_contains(NULL, &rows));
 }
 
+// What is reserved when others are in use serves from then on, before what else is free there.
+static void test_late(void) {
+  enum { BLOCKS = 24 };  // more than the arena of test_left_on_node has room for
+  mi_arena_id_t id;
+  void* p[BLOCKS];
+  mi_free(mi_malloc(3 * MIB));
+  CHECK(mi_reserve_os_memory_ex(128 * MIB, false, false, false, &id) == 0);
+  int inside = 0;
+  for (int i = 0; i < BLOCKS; i++) {
+    p[i] = mi_malloc(3 * MIB);
+    inside += mi_arena_contains(id, p[i]);
+  }
+  CHECK(inside >= BLOCKS - 48 / 3 - 2);
+  for (int i = 0; i < BLOCKS; i++) mi_free(p[i]);
+}
+
 // ---- heaps in an arena -------------------------------------------------------------------------
 
 static void test_exclusive(void) {
@@ -344,6 +360,7 @@ int main(void) {
   mi_option_set(mi_option_show_errors, 0);
   mi_option_set(mi_option_max_warnings, 0);
   test_left_on_node();  // first: a search for what was left sees a part of many arenas
+  test_late();
   test_reserve();
   test_exclusive();
   test_all_sizes();
