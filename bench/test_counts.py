@@ -153,8 +153,8 @@ class Baseline(unittest.TestCase):
         self.assertEqual(len(self.compare(rmws=15, calls=15)[0]), 2)
 
     def test_slack(self):
-        self.assertEqual(self.compare(faults=106, peak=1256)[0], [])
-        self.assertEqual(len(self.compare(faults=107, peak=1257)[0]), 2)
+        self.assertEqual(self.compare(faults=112, peak=1256)[0], [])
+        self.assertEqual(len(self.compare(faults=113, peak=1257)[0]), 2)
 
     def test_what_cannot_be_compared(self):
         other = {"instructions": "another compiler"}
