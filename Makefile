@@ -90,6 +90,7 @@ test-needs:
 	  echo "make test REAL=no leaves out the tests with these programs."; }; fi; \
 	if command -v $(PYTHON) >/dev/null 2>&1; then \
 	  $(PYTHON) test/prove/prove.py --get --list >/dev/null; \
+	  $(PYTHON) test/prove/litmus.py --get --list >/dev/null; \
 	  $(PYTHON) tools/platforms.py --prepare $(TEST_PLATFORMS) || status=$$?; fi; \
 	exit $$status
 

@@ -91,7 +91,8 @@ class Harness(unittest.TestCase):
 
   def test_server(self):
     session = self.session()
-    server = session.daemon([CHILD, "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"])
+    server = session.daemon([CHILD, "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done"])
+    harness.wait_for("sh is ready", lambda: "ready" in session.log(server), 20)
     session.stop(server)
     self.assertRegex(session.summary(), r"under sh")
     with self.assertRaisesRegex(Failed, "exit status 4"):

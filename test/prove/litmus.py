@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Judges the library's small protocols between threads by herd7, a tool that others wrote.
 
-  litmus.py [--herd PROGRAM] [--get] [--table FILE | --check-table FILE] [TEST...]
+  litmus.py [--herd PROGRAM] [--get] [--table FILE | --check-table FILE | --list] [TEST...]
 
 The explorer of test/explore runs the library's own source under a memory model that is the project's
 own, too. This is the second opinion: each file of test/prove/litmus is one protocol as a litmus test, in
@@ -15,6 +15,9 @@ be, and which must have no data race. Its head says:
 
 In tests of AArch64 a thread is a line of instructions. [M] is a barrier in all threads (membarrier), which
 meets the other thread at one of the places [B]: the test is judged for each of them.
+
+--get fetches herd7 where there is none; --list only names the tests; --check-table asks, without
+herd7, whether the table in a document and the lines of the library are those of the tests.
 
 Exit status 0: no outcome that must not be, every mutant found out; 1: not; 77: no herd7 here.
 """
@@ -138,17 +141,23 @@ def check_table(path, tests):
     for test in tests:
         if not any(line.startswith(row_of(test)) for line in rows):
             print(f"{path}: has no row {row_of(test)}")
-    return 0 if len(rows) == len(tests) and all(
+    stale = [is_stale(test) for test in tests]
+    return 0 if not any(stale) and len(rows) == len(tests) and all(
         any(line.startswith(row_of(t)) for line in rows) for t in tests) else 1
+
+
+def is_stale(test):
+    gone = list(test.stale())
+    for source in gone:
+        print(f"{test.name}: the library has this no more: {source}")
+    return bool(gone)
 
 
 def run_all(tests, herd):
     failed, rows = False, ["| protocol | what is shown | model | states | weaker ones found out |",
                            "| --- | --- | --- | --- | --- |"]
     for test in tests:
-        for source in test.stale():
-            print(f"{test.name}: the library has this no more: {source}")
-            failed = True
+        failed = is_stale(test) or failed
         bad, states = judge(herd, test.model, test.text)
         missed = [said for said, text in test.mutants() if not judge(herd, test.model, text)[0]]
         count = len(test.of("mutant"))
@@ -168,6 +177,7 @@ def main():
     parser.add_argument("--get", action="store_true")
     parser.add_argument("--table")
     parser.add_argument("--check-table")
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     tests = [Test(f) for f in sorted((HERE / "litmus").glob("*.litmus"))
@@ -175,6 +185,9 @@ def main():
     if options.check_table:
         return check_table(options.check_table, tests)
     herd = find_herd(options.herd, options.get)
+    if options.list:
+        print("\n".join(test.name for test in tests))
+        return 0
     if herd is None:
         print("There is no herd7 here: `make prove` gets it.")
         return 77
