@@ -21,7 +21,10 @@ CHILD = "/bin/sh"
 class Harness(unittest.TestCase):
 
   def session(self, library=None):
-    folder = tempfile.mkdtemp(prefix="mi-selftest-", dir=os.environ.get("MI_WORK"))
+    base = os.environ.get("MI_WORK")
+    if base:
+      os.makedirs(base, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="mi-selftest-", dir=base)
     self.addCleanup(subprocess.run, ["rm", "-rf", folder], check=True)
     session = Session("selftest", library or os.environ["MI_LIB"], folder, False)
     self.addCleanup(session.close)
