@@ -6,6 +6,7 @@ A test of this folder is worth as much as the checks here; prove.py does the sam
 tests and takes minutes.
 """
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -95,7 +96,7 @@ class Harness(unittest.TestCase):
   def test_server(self):
     session = self.session()
     server = session.daemon([CHILD, "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done"])
-    harness.wait_for("sh is ready", lambda: "ready" in session.log(server), 20)
+    harness.wait_for("sh is ready", lambda: b"ready" in pathlib.Path(server.log).read_bytes(), 20)
     session.stop(server)
     self.assertRegex(session.summary(), r"under sh")
     with self.assertRaisesRegex(Failed, "exit status 4"):
