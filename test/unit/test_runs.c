@@ -10,6 +10,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/base/options.h"
 #include "../../src/heap/subproc.h"
+#include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 
 #define GROWING_PLACE ((size_t)512)
@@ -137,10 +138,57 @@ static void test_moving(void) {
   give_back(&given);
 }
 
+// Slices of which nothing was used are not accessible any more where only what is in use is; the next
+// use makes them so.
+static void test_unused(void) {
+  mx_slices_t got, again;
+  if (!take(8, -1, false, &got)) return;
+  mx_arena_t* const arena = got.arena;
+  const bool is_fresh = (mx_bits_count(arena->dirty, got.index, 8) == 0);
+  give_back(&got);
+  const bool is_unmapped = MX_SCATTER && is_fresh && !arena->is_reserved;
+  EXPECT(!is_unmapped || mx_bits_count(arena->committed, got.index, 8) == 0);
+  EXPECT(mx_arena_claim(arena, got.index, 8));
+  EXPECT(mx_slices_hand_out(arenas(), arena, got.index, 8, &again) == MX_COMMIT_DONE);
+  EXPECT(again.start == got.start && again.count == 8);
+  memset(again.start, 7, 8 * MX_SLICE_SIZE);
+  mx_arena_touch(arena, again.start, 8 * MX_SLICE_SIZE);
+  give_back(&again);
+  EXPECT(mx_bits_count(arena->dirty, got.index, 8) == 8);
+}
+
+// Fresh slices lie apart from each other where pages are scattered, else side by side.
+static void test_apart(void) {
+  enum { SINGLES = 32 };
+  mx_slices_t got[SINGLES];
+  int beside = 0;
+  mi_collect(true);
+  for (int i = 0; i < SINGLES; i++) EXPECT(take(1, -1, false, &got[i]));
+  for (int i = 0; i < SINGLES; i++) {
+    for (int k = 0; k < SINGLES; k++) beside += (got[i].start + MX_SLICE_SIZE == got[k].start);
+  }
+  EXPECT(MX_SCATTER ? beside < SINGLES / 4 : beside > SINGLES / 4);
+  for (int i = 0; i < SINGLES; i++) give_back(&got[i]);
+}
+
+// Whatever alignment is wanted, slices begin where slices can.
+static void test_places(void) {
+  static const mx_zone_t zones[] = {MX_ZONE_NEAR, MX_ZONE_FAR};
+  for (size_t z = 0; z < 2; z++) {
+    for (size_t align = 1; align <= ((size_t)1 << 22); align *= 4) {
+      const uintptr_t at = (uintptr_t)mx_vmem_place(zones[z], 3 * MX_SLICE_SIZE, align);
+      EXPECT(at % MX_SLICE_SIZE == 0 && at % align == 0);
+    }
+  }
+}
+
 int main(void) {
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
-  if (!MX_SCATTER) test_growing();
+  if (!MX_SCATTER) test_places();
+  test_unused();
+  test_apart();
+  test_growing();
   if (!MX_SCATTER) test_pages_in_used_runs();
   if (!MX_SCATTER) test_moving();
   test_nodes();

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Where a heap of the program's looks for a page that a thread left behind: a search that gave up goes
+// on where it was, also when the page there has gone meanwhile. And what a free list says of itself.
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/alloc/alloc.h"
+#include "../../src/api/handles.h"
+#include "../../src/heap/heap.h"
+#include "../../src/page/freelist.h"
+
+#define SIZE 6000
+#define BLOCKS 1200  // of more pages than a search looks at
+#define ROUNDS 12
+
+static int failures;
+static mi_heap_t* heap;
+static void* blocks[BLOCKS];
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+// One of them has a free block.
+static void* leave_pages(void* arg) {
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = mi_heap_malloc(heap, SIZE);
+  mi_free(blocks[0]);
+  blocks[0] = NULL;
+  return arg;
+}
+
+static bool is_listed(const mx_heap_t* h, const mx_page_t* page) {
+  for (const mx_page_t* p = h->pages; p != NULL; p = p->heap_next) {
+    if (p == page) return true;
+  }
+  return false;
+}
+
+static void free_page(const mx_page_t* page) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (blocks[i] == NULL || mx_pagemap_get(blocks[i]) != page) continue;
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+static void test_heap_search(void) {
+  pthread_t thread;
+  heap = mi_heap_new();
+  if (heap == NULL || pthread_create(&thread, NULL, &leave_pages, NULL) != 0) return;
+  pthread_join(thread, NULL);
+  mx_heap_t* const h = mx_api_heap(heap);
+  int gone = 0;
+  // Each size has a bin of its own, of which nothing was left.
+  for (size_t round = 0; round < ROUNDS; round++) {
+    EXPECT(mi_heap_malloc(heap, 40 << round % 6) != NULL);
+    mx_page_t* const next = h->search_from;
+    EXPECT(next == NULL || is_listed(h, next));
+    if (next == NULL || next->block_size < SIZE) continue;
+    free_page(next);
+    mi_heap_collect(heap, true);
+    if (is_listed(h, next)) continue;
+    gone++;
+    EXPECT(h->search_from != next);
+    EXPECT(h->search_from == NULL || is_listed(h, h->search_from));
+  }
+  EXPECT(gone > 0);
+  mi_heap_destroy(heap);
+}
+
+static size_t marked(const uint64_t* seen, size_t n) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += (seen[i / 64] >> i % 64 & 1);
+  return count;
+}
+
+static void test_marks(void) {
+  enum { FEW = 20 };
+  void* p[FEW];
+  uint64_t seen[MX_SLICE_SIZE / MX_ALIGN / 64];
+  mi_heap_t* const own = mi_heap_new();
+  for (int i = 0; i < FEW; i++) p[i] = mi_heap_malloc(own, 500);
+  mx_page_t* const page = mx_pagemap_get(p[0]);
+  // The last block stays, so the page does.
+  for (int i = 0; i + 1 < FEW; i++) mi_free(p[i]);
+  size_t count = 0;
+  memset(seen, 0, sizeof(seen));
+  EXPECT(mx_freelist_mark(page, page->free, seen, &count));
+  EXPECT(count > 0 && (MX_QUARANTINE ? count < page->capacity : count + 1 == page->capacity));
+  EXPECT(marked(seen, page->capacity) == count);
+  // One that comes to the same block again is none, nor is one of another page.
+  EXPECT(!mx_freelist_mark(page, page->free, seen, &count));
+  memset(seen, 0, sizeof(seen));
+  EXPECT(!mx_freelist_mark(page, (const mx_block_t*)(void*)&seen, seen, &count));
+  count = 0;
+  EXPECT(mx_freelist_mark(page, NULL, seen, &count) && count == 0);
+  mi_free(p[FEW - 1]);
+  mi_heap_delete(own);
+}
+
+int main(void) {
+  mi_free(mi_malloc(1));
+  test_heap_search();
+  test_marks();
+  printf("search: %d failures\n", failures);
+  return failures != 0;
+}
