@@ -34,17 +34,27 @@ typedef struct job_s {
   mi_subproc_id_t id;
   mi_heap_t* heap;       // made inside
   mi_heap_t* main_heap;  // of the sub-process
+  bool has_allocated;    // before, of which nothing is left
   void* blocks[6];
 } job_t;
 
 static const size_t sizes[] = {16, 100, 5000, 100000, 1000000, SIZE_MAX > 0xFFFFFFFFu ? (size_t)3000 << 20 : (size_t)100 << 20};
 
+static int refusals;  // of threads that stay where they are
+
+static void count_refusals(const char* text, void* arg) {
+  (void)arg;
+  refusals += (strstr(text, "stays in its sub-process") != NULL);
+}
+
 static void* run_inside(void* arg) {
   job_t* const job = (job_t*)arg;
+  const int before = refusals;
+  if (job->has_allocated) mi_free(mi_malloc(100));
   mi_subproc_add_current_thread(job->id);
-  CHECK(is_same(mi_subproc_current(), job->id));
+  CHECK(is_same(mi_subproc_current(), job->id) && refusals == before);
   mi_subproc_add_current_thread(mi_subproc_main());  // too late: a warning, and nothing happens
-  CHECK(is_same(mi_subproc_current(), job->id));
+  CHECK(is_same(mi_subproc_current(), job->id) && refusals == before + 1);
   job->main_heap = mi_heap_main();
   job->heap = mi_heap_new();
   for (size_t i = 0; i < COUNT_OF(sizes); i++) {
@@ -68,6 +78,7 @@ static void test_destroy(void) {
   for (int round = 0; round < 30; round++) {
     job_t job;
     job.id = mi_subproc_new();
+    job.has_allocated = (round % 3 == 0);
     CHECK(job.id.opaque != NULL && !is_same(job.id, mi_subproc_main()));
     run(&job);
     CHECK(heaps_in(job.id) == 2);
@@ -85,6 +96,7 @@ static void test_delete(void) {
   for (int round = 0; round < 10; round++) {
     job_t job;
     job.id = mi_subproc_new();
+    job.has_allocated = false;
     run(&job);
     mi_stats_t stats;
     mi_stats_init(&stats);
@@ -196,7 +208,9 @@ static void test_lent_memory(void) {
 }
 
 int main(void) {
-  mi_option_set(mi_option_show_errors, 0);
+  mi_option_set(mi_option_show_errors, 1);  // to the test alone
+  mi_option_set(mi_option_max_warnings, 1000);
+  mi_register_output(&count_refusals, NULL);
   test_arguments();
   test_destroy();
   test_delete();

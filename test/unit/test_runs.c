@@ -185,10 +185,10 @@ static void test_places(void) {
 int main(void) {
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
-  if (!MX_SCATTER) test_places();
+  test_places();
   test_unused();
   test_apart();
-  test_growing();
+  if (!MX_SCATTER) test_growing();
   if (!MX_SCATTER) test_pages_in_used_runs();
   if (!MX_SCATTER) test_moving();
   test_nodes();
