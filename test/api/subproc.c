@@ -141,6 +141,7 @@ static bool count_block(const mi_heap_t* heap, const mi_heap_area_t* area, void*
 static void test_abandoned(void) {
   job_t job;
   job.id = mi_subproc_new();
+  job.has_allocated = false;
   run(&job);
   int blocks = 0;
   CHECK(!mi_abandoned_visit_blocks(job.id, -1, true, &count_block, &blocks) && blocks == 0);
