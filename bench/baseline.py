@@ -64,10 +64,10 @@ PROGRAMS = {
 METRICS = ("instructions", "rmws", "calls", "faults", "peak")
 SHARE = 0.01
 # What means nothing: where the stack begins moves a few pages and the places of the first memory,
-# of which one may hold a large OS page, so that the system is asked about those; at a fault in a
-# file the kernel maps along what its cache has in one piece, which for the C library is 7 faults
-# more on one machine than on another with the same packages; and it adds up resident memory from
-# counters of each processor only when they have reached 32 pages.
+# of which one may hold a large OS page, so that the system is asked about those; on a new
+# system with the same packages thread-churn has 7 page faults less, each time, presumably since at
+# a fault in a file the kernel maps along what its cache has in one piece; and it adds up resident
+# memory from counters of each processor only when they have reached 32 pages.
 SLACK = {"instructions": 0, "rmws": 4, "calls": 4, "faults": 12, "peak": 256}
 # How often a thread waits is the scheduler's.
 WAITING = ("futex", "sched_yield", "restart_syscall")

@@ -392,6 +392,13 @@ class Session:
     print(f"{self.name}: {text}", flush=True)
 
 
+def fresh_folder(name, base):
+  """A new folder in `base`, which is made, or in the system's folder for temporary files (None)."""
+  if base:
+    os.makedirs(base, exist_ok=True)
+  return os.path.realpath(tempfile.mkdtemp(prefix=f"mi-{name}-", dir=base))
+
+
 def open_session(name, heavy, unprivileged):
   """Makes the work folder. A program that refuses to run as root gets a user, and a copy of
   the library that this user can read, since the build tree may be closed to it."""
@@ -408,9 +415,7 @@ def open_session(name, heavy, unprivileged):
     if not known:
       raise Skipped("no unprivileged user to run as")
     user = pwd.getpwnam(known[0])
-  if base:
-    os.makedirs(base, exist_ok=True)
-  work = os.path.realpath(tempfile.mkdtemp(prefix=f"mi-{name}-", dir=base))
+  work = fresh_folder(name, base)
   session = Session(name, library, work, heavy, user)
   if user:
     session.library = shutil.copy(os.path.realpath(library), session.path("library.so"))

@@ -30,7 +30,7 @@ import more_desktop
 import more_runtimes
 import more_servers
 import more_suites
-from harness import SKIP, Failed, MapsWatch, Session, Skipped, describe, expect, limit, tail
+from harness import SKIP, Failed, MapsWatch, Session, Skipped, describe, expect, fresh_folder, limit, tail
 
 PROGRAMS = {**more_runtimes.PROGRAMS, **more_servers.PROGRAMS, **more_desktop.PROGRAMS,
             **more_suites.PROGRAMS}
@@ -191,10 +191,7 @@ def open_session(name):
   library = os.environ.get("MI_LIB", "")
   expect(os.path.isabs(library) and os.path.isfile(library),
          "MI_LIB must be the absolute path of the library to test")
-  base = os.environ.get("MI_WORK")
-  if base:
-    os.makedirs(base, exist_ok=True)
-  work = os.path.realpath(tempfile.mkdtemp(prefix=f"mi-{name}-", dir=base))
+  work = fresh_folder(name, os.environ.get("MI_WORK"))
   os.chmod(work, 0o755)
   return Session(name, library, work, False)
 

@@ -9,7 +9,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import harness
@@ -22,10 +21,7 @@ CHILD = "/bin/sh"
 class Harness(unittest.TestCase):
 
   def session(self, library=None):
-    base = os.environ.get("MI_WORK")
-    if base:
-      os.makedirs(base, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="mi-selftest-", dir=base)
+    folder = harness.fresh_folder("selftest", os.environ.get("MI_WORK"))
     self.addCleanup(subprocess.run, ["rm", "-rf", folder], check=True)
     session = Session("selftest", library or os.environ["MI_LIB"], folder, False)
     self.addCleanup(session.close)

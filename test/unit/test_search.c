@@ -69,9 +69,9 @@ static void test_heap_search(void) {
   mi_heap_destroy(heap);
 }
 
-static size_t marked(const uint64_t* seen, size_t n) {
+static size_t marked(const uint64_t* seen, size_t words) {
   size_t count = 0;
-  for (size_t i = 0; i < n; i++) count += (seen[i / 64] >> i % 64 & 1);
+  for (size_t i = 0; i < words; i++) count += mx_popcount(seen[i]);
   return count;
 }
 
@@ -88,7 +88,7 @@ static void test_marks(void) {
   memset(seen, 0, sizeof(seen));
   EXPECT(mx_freelist_mark(page, page->free, seen, &count));
   EXPECT(count > 0 && (MX_QUARANTINE ? count < page->capacity : count + 1 == page->capacity));
-  EXPECT(marked(seen, page->capacity) == count);
+  EXPECT(marked(seen, sizeof(seen) / sizeof(seen[0])) == count);
   // One that comes to the same block again is none, nor is one of another page.
   EXPECT(!mx_freelist_mark(page, page->free, seen, &count));
   memset(seen, 0, sizeof(seen));
