@@ -284,7 +284,9 @@ class Heap:
             return found
         word = self.layout.word
         encoded = self.layout["encodes_links"]
-        for at in (page.free, page.remote & ~1):
+        # In front of the list's address is how many blocks it has, where there is room.
+        address = (1 << (self.layout["remote_count_shift"] or 8 * word)) - 1
+        for at in (page.free, page.remote & address & ~1):
             for _ in range(page.capacity):
                 offset = at - page.start
                 if not at or offset % page.block_size or \

@@ -58,11 +58,12 @@ static void free_blocks(const mx_theap_t* theap, mx_block_t* const* blocks, size
       continue;
     }
     mx_block_t* first = last;
-    for (; i < count && mx_pagemap_get(blocks[i]) == page; i++) {
+    uint32_t run = 1;
+    for (; i < count && mx_pagemap_get(blocks[i]) == page; i++, run++) {
       mx_block_set_next(page, blocks[i], first);
       first = blocks[i];
     }
-    if (mx_remote_push_list(page, first, last)) mx_page_claimed_by_free(page);
+    if (mx_remote_push_list(page, first, last, run)) mx_page_claimed_by_free(page);
   }
 }
 

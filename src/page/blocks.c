@@ -287,26 +287,44 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   return true;
 }
 
-// Puts a list of blocks back onto `free`, and lowers `used` by their number; false: it is a cycle.
-static bool put_back(mx_page_t* page, mx_block_t* list) {
-  mx_check(list != NULL && !mx_page_is_huge(page));
-  // The list can hold no more blocks than the page has: a longer one is a cycle.
-  mx_block_t* last = list;
-  size_t count = 1;
+static bool is_cycle(const mx_page_t* page) {
+  mx_error(14 /* EFAULT */, "corrupted free list in the page at %p (block size %zu)\n",
+           (void*)page->start, page->block_size);
+  return false;
+}
+
+// The last block of a list, and how many it has; NULL: it is a cycle. The list can hold no more
+// blocks than the page has.
+static mx_block_t* last_of(const mx_page_t* page, mx_remote_list_t* list) {
+  mx_block_t* last = list->first;
+  list->count = 1;
   for (mx_block_t* next; (next = mx_block_next(page, last)) != NULL; last = next) {
-    if (++count > page->capacity) {
-      mx_error(14 /* EFAULT */, "corrupted free list in the page at %p (block size %zu)\n",
-               (void*)page->start, page->block_size);
-      return false;
-    }
+    if (++list->count > page->capacity) return NULL;
   }
-  mx_check(page->used >= count);
-  mx_block_set_next(page, last, page->free);
+  return last;
+}
+
+// Puts a list of blocks back onto `free`, and lowers `used` by their number; false: it is a cycle.
+static bool put_back(mx_page_t* page, mx_remote_list_t list) {
+  mx_check(list.first != NULL && !mx_page_is_huge(page));
+  if (page->free != NULL || list.count == 0) {
+    mx_block_t* const last = last_of(page, &list);
+    if (last == NULL) return is_cycle(page);
+    mx_block_set_next(page, last, page->free);
+  } else if (list.count > page->used) {
+    return is_cycle(page);
+  }
+  mx_check(page->used >= list.count);
   mx_fence_compiler();  // as in mx_page_push
-  page->free = list;
+  page->free = list.first;
   mx_fence_compiler();
-  page->used -= (uint32_t)count;
+  page->used -= list.count;
   return true;
+}
+
+mx_cold void mx_remote_refuse(const mx_page_t* page, const mx_block_t* block) {
+  mx_error(EAGAIN, "free: double free detected of block %p with size %zu\n",
+           (const void*)block, page->block_size);
 }
 
 bool mx_page_collect(mx_page_t* page) {
@@ -315,9 +333,9 @@ bool mx_page_collect(mx_page_t* page) {
 }
 
 bool mx_page_collect_remote(mx_page_t* page) {
-  mx_block_t* list = mx_remote_take(page);
-  if (list == NULL) return false;
-  if (MX_KNOWS_LIVE) return mx_page_accept(page, list);
+  const mx_remote_list_t list = mx_remote_take(page);
+  if (list.first == NULL) return false;
+  if (MX_KNOWS_LIVE) return mx_page_accept(page, list.first);
   return put_back(page, list);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The ownership protocol: every step by which threads share a page without a lock.
 //
-// `page->remote` is one word: the list of blocks freed by other threads, and in its lowest bit
-// whether the page is owned. Its transitions:
+// `page->remote` is one word: the list of blocks freed by other threads, in its lowest bit whether
+// the page is owned, and where words are wide how many blocks the list has, in the bits that no
+// address has, so that nobody has to walk along what other processors wrote last. Its transitions:
 //
 //   push       any thread that frees a block: list grows, owned bit set. Whoever finds the bit
 //              clear has thereby become the owner.
@@ -20,14 +21,47 @@
 
 #define MX_OWNED ((uintptr_t)1)
 
-// Frees a list of blocks from outside, which ends in `last`. True: the caller now owns the page and
-// must hand it on.
-mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_t* last) {
-  mx_check(first != NULL && last != NULL && ((uintptr_t)first & MX_OWNED) == 0);
+#define MX_REMOTE_COUNT_SHIFT (MX_64BIT ? MX_PAGEMAP_BITS : 0)
+#define MX_REMOTE_COUNT_ONE (MX_64BIT ? (uintptr_t)1 << MX_REMOTE_COUNT_SHIFT : (uintptr_t)0)
+#define MX_REMOTE_COUNT_MASK (0 - MX_REMOTE_COUNT_ONE)
+
+// A list as it was taken. `count`: 0 where words have no room for it.
+typedef struct mx_remote_list_s {
+  mx_block_t* first;
+  uint32_t count;
+} mx_remote_list_t;
+
+mx_inline mx_remote_list_t mx_remote_list_of(uintptr_t word) {
+  const mx_remote_list_t list = {(mx_block_t*)(word & ~(MX_REMOTE_COUNT_MASK | MX_OWNED)),
+                                 MX_64BIT ? (uint32_t)(word >> MX_REMOTE_COUNT_SHIFT) : 0};
+  return list;
+}
+
+// The word of an owned page whose list is `old`'s behind `count` blocks that begin with `first`.
+mx_inline uintptr_t mx_remote_word(uintptr_t old, const mx_block_t* first, uint32_t count) {
+  return ((old & MX_REMOTE_COUNT_MASK) + count * MX_REMOTE_COUNT_ONE) | (uintptr_t)first | MX_OWNED;
+}
+
+MX_BEGIN_DECLS
+// Reports a block that is freed although it is the one that others freed last.
+void mx_remote_refuse(const mx_page_t* page, const mx_block_t* block);
+MX_END_DECLS
+
+// Frees a list of `count` blocks from outside, which ends in `last`. True: the caller now owns the
+// page and must hand it on. One that is the first of those that are there already is refused: it
+// would make a ring of them.
+mx_inline bool mx_remote_push_list(mx_page_t* page, mx_block_t* first, mx_block_t* last,
+                                   uint32_t count) {
+  mx_check(first != NULL && last != NULL && count > 0 && ((uintptr_t)first & MX_OWNED) == 0);
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
-    mx_block_set_next(page, last, (mx_block_t*)(old & ~MX_OWNED));
-  } while (!mx_cas_weak_acq_rel(&page->remote, &old, (uintptr_t)first | MX_OWNED));
+    mx_block_t* const next = mx_remote_list_of(old).first;
+    if (mx_unlikely(next == last)) {
+      mx_remote_refuse(page, last);
+      return false;
+    }
+    mx_block_set_next(page, last, next);
+  } while (!mx_cas_weak_acq_rel(&page->remote, &old, mx_remote_word(old, first, count)));
   return (old & MX_OWNED) == 0;
 }
 
@@ -36,15 +70,20 @@ mx_inline bool mx_remote_push_owned(mx_page_t* page, mx_block_t* block) {
   mx_check(block != NULL && ((uintptr_t)block & MX_OWNED) == 0);
   uintptr_t old = mx_load_relaxed(&page->remote);
   do {
+    mx_block_t* const next = mx_remote_list_of(old).first;
     if (mx_unlikely((old & MX_OWNED) == 0)) return false;
-    mx_block_set_next(page, block, (mx_block_t*)(old & ~MX_OWNED));
-  } while (!mx_cas_weak_acq_rel(&page->remote, &old, (uintptr_t)block | MX_OWNED));
+    if (mx_unlikely(next == block)) {
+      mx_remote_refuse(page, block);
+      break;
+    }
+    mx_block_set_next(page, block, next);
+  } while (!mx_cas_weak_acq_rel(&page->remote, &old, mx_remote_word(old, block, 1)));
   return true;
 }
 
 // As mx_remote_push_list for one block.
 mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
-  return mx_remote_push_list(page, block, block);
+  return mx_remote_push_list(page, block, block, 1);
 }
 
 // Becomes the owner of an abandoned page; false when somebody else is.
@@ -62,10 +101,10 @@ mx_inline bool mx_remote_is_empty(const mx_page_t* page) {
 }
 
 // Takes all blocks that others freed. Owner only.
-mx_inline mx_block_t* mx_remote_take(mx_page_t* page) {
+mx_inline mx_remote_list_t mx_remote_take(mx_page_t* page) {
   mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
-  if (mx_remote_is_empty(page)) return NULL;
-  return (mx_block_t*)(mx_exchange_acq_rel(&page->remote, MX_OWNED) & ~MX_OWNED);
+  if (mx_remote_is_empty(page)) return mx_remote_list_of(0);
+  return mx_remote_list_of(mx_exchange_acq_rel(&page->remote, MX_OWNED));
 }
 
 // Gives the page up. False: blocks were freed meanwhile, and the caller still owns it.

@@ -8,6 +8,7 @@
 #include "../page/delay.h"
 #include "../page/live.h"
 #include "../page/padding.h"
+#include "../page/remote.h"
 #include "../profile/profile.h"
 #include "report.h"
 
@@ -49,6 +50,7 @@
   NUMBER("guarded_records", MX_GUARDED_RECORDS) NUMBER("guarded_frames", MX_GUARDED_FRAMES)       \
   NUMBER("small_bins", MX_SMALL_BINS) NUMBER("bin_huge", MX_BIN_HUGE)                             \
   NUMBER("owner_huge", MX_OWNER_HUGE) NUMBER("owner_tags", MX_OWNER_TAGS)                         \
+  NUMBER("remote_count_shift", MX_REMOTE_COUNT_SHIFT)                                             \
   NUMBER("page_rests", MX_PAGE_RESTS) NUMBER("page_holes", MX_PAGE_HOLES)                         \
   NUMBER("page_guarded", MX_PAGE_GUARDED) NUMBER("page_noted", MX_PAGE_NOTED)                     \
   NUMBER("encodes_links", MX_ENCODE_LINKS) NUMBER("live_bits", MX_LIVE_BITS)                      \

@@ -49,8 +49,8 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
   mx_holes_forbid();
   if (!MX_KNOWS_LIVE) {
     mx_freelist_mark(page, page->free, marks->bits, &marks->count);
-    const uintptr_t remote = mx_load_acquire(&page->remote) & ~MX_OWNED;
-    mx_freelist_mark(page, (const mx_block_t*)remote, marks->bits, &marks->count);
+    const mx_remote_list_t remote = mx_remote_list_of(mx_load_acquire(&page->remote));
+    mx_freelist_mark(page, remote.first, marks->bits, &marks->count);
   }
   mark_other_free(page, marks);
   mx_holes_allow();

@@ -93,19 +93,20 @@ void prove_list_pop_and_push(void) {
   claim(is_empty == (prove_page.used == 0));
 }
 
+// Where words are wide the list's count lies where CBMC keeps what object a pointer leads into.
 // prove: what others freed comes onto the list once, and is counted
 // bound: all lists of up to four blocks, free and remote
 // unwind: 6
-// builds: release64 release32
+// builds: release32
 // long: yes
-// mutant: page/blocks.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list, page->free);
+// mutant: page/blocks.c: mx_block_set_next(page, last, page->free); => mx_block_set_next(page, list.first, page->free);
 void prove_list_collect(void) {
   unsigned here, there;
   make_page();
   prove_page.free = any_list(0, &here);
   mx_block_t* const remote = any_list(here, &there);
   prove_page.used = BLOCKS - count_of(here);
-  prove_page.remote = (uintptr_t)remote | MX_OWNED;
+  if (remote != NULL) prove_page.remote = mx_remote_word(MX_OWNED, remote, count_of(there));
   const bool any = mx_page_collect_remote(&prove_page);
   claim(any == (there != 0) && prove_page.remote == MX_OWNED);
   claim(blocks_of(prove_page.free) == (here | there));
@@ -113,10 +114,10 @@ void prove_list_collect(void) {
 }
 
 // prove: what is put back comes onto the list, once and counted; a circle is reported and left out
-// bound: all lists of up to four blocks, ends of them that lead back
+// bound: all lists of up to four blocks; ends that lead back, but where lists are counted and none follows
 // unwind: 6
 // long: yes
-// mutant: page/blocks.c: if (++count > page->capacity) { => if (++count > page->capacity + 9) {
+// mutant: page/blocks.c: if (++list->count > page->capacity) return NULL; => if (++list->count > page->capacity + 9) return NULL;
 void prove_list_put_back(void) {
   unsigned here, there;
   make_page();
@@ -130,13 +131,16 @@ void prove_list_put_back(void) {
     while (mx_block_next(&prove_page, last) != NULL) last = mx_block_next(&prove_page, last);
     mx_block_set_next(&prove_page, last, back);
   }
-  const size_t count = mx_page_put_back(&prove_page, back);
+  const bool is_counted = (MX_64BIT && nondet_bool());
+  const mx_remote_list_t list = {back, is_counted ? count_of(there) : 0};
+  if (is_circle && is_counted && here == 0) return;
+  const bool is_back = put_back(&prove_page, list);
   if (is_circle) {
-    claim(count == 0 && prove_reports == 1);
+    claim(!is_back && prove_reports == 1);
     claim(blocks_of(prove_page.free) == here && prove_page.used == BLOCKS - count_of(here));
     return;
   }
-  claim(count == count_of(there) && prove_reports == 0);
+  claim(is_back && prove_reports == 0);
   claim(blocks_of(prove_page.free) == (here | there));
   claim(prove_page.used == BLOCKS - count_of(here | there));
 }
