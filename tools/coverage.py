@@ -4,7 +4,7 @@
 writes pages of all sources, out/coverage/pages/index.html.
 
   coverage.py [--build NAME]... [--label REGEX] [--exclude REGEX] [--timeout SECONDS] [--jobs N]
-              [--no-run] [--table FILE] [--least FOLDER=PERCENT]...
+              [--no-run] [--untaken FOLDER|FILE]... [--table FILE] [--least FOLDER=PERCENT]...
 
 The builds are release and secure, without optimization; assertions have no branches in either. Each runs
 the tests of --label that do not match --exclude, each for --timeout seconds at most; what a test counts
@@ -41,10 +41,15 @@ FOLDERS = ("base", "os", "mem", "arena", "page", "heap", "alloc", "host", "servi
 # ---- building and running ----------------------------------------------------------------------
 
 def build(name, jobs):
+    """What is inlined always is a function of its own here, so that each of its branches is one."""
     folder = OUT / name
+    folder.mkdir(parents=True, exist_ok=True)
+    ends = folder / "coverage_ends.o"
+    subprocess.run(["cc", "-O1", "-fPIC", "-c", ROOT / "tools" / "coverage_ends.c", "-o", ends], check=True)
     subprocess.run(
         ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-         "-DCMAKE_C_FLAGS=--coverage -fprofile-update=atomic", "-DCMAKE_CXX_FLAGS=--coverage",
+         "-DCMAKE_C_FLAGS=--coverage -fprofile-update=atomic -Dalways_inline=__unused__",
+         "-DCMAKE_CXX_FLAGS=--coverage", *(f"-DCMAKE_{kind}_LINKER_FLAGS={ends}" for kind in ("EXE", "SHARED")),
          "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG", "-DMI_BUILD_STATIC=OFF", "-DMI_BUILD_OBJECT=OFF",
          "-DMI_TEST_REAL=OFF", *BUILDS[name]], check=True, stdout=subprocess.DEVNULL)
     known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True, text=True,
@@ -64,7 +69,7 @@ def run(name, options):
 # ---- reading -----------------------------------------------------------------------------------
 
 def counted(notes):
-    """What gcov says of one object: [(file, line, count, [branch counts])]."""
+    """What gcov says of one object: [((file, line, function), count, [branch counts])]."""
     done = subprocess.run(["gcov", "--json-format", "--branch-probabilities", "--stdout", notes],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=notes.parent, check=False)
     found = []
@@ -76,27 +81,17 @@ def counted(notes):
             if not (ROOT / "src" / name).is_file():
                 continue
             for line in file["lines"]:
-                found.append((name, line["line_number"], line["count"],
-                              [b["count"] for b in line["branches"]]))
+                place = name, line["line_number"], line.get("function_name", "")
+                found.append((place, line["count"], [b["count"] for b in line["branches"]]))
     return found
 
 
-def folded(branches, width):
-    """Those of a function that was inlined several times: one copy's stand for all."""
-    return [sum(branches[i::width]) for i in range(width)]
-
-
 def line_of(variants):
-    """(count, [branch counts]) of a line that objects count in different ways: {how many: (count, counts)}."""
+    """(count, [branch counts]) of a function's line, of which builds may have conditions that others have not:
+    {how many branches: (count, counts)}. Of those that ran the one with the most branches counts."""
     count = sum(c for c, _ in variants.values())
-    wide = [n for n, (c, _) in variants.items() if n > 0 and (c > 0 or count == 0)]
-    if not wide:
-        return count, []
-    width = min(wide)
-    if all(n % width == 0 for n in wide):
-        copies = [folded(variants[n][1], width) for n in wide]
-        return count, [sum(c) for c in zip(*copies)]
-    return count, variants[max(wide)][1]
+    width = max(n for n, (c, _) in variants.items() if c > 0 or count == 0)
+    return count, variants[width][1]
 
 
 def read(names, jobs):
@@ -105,13 +100,15 @@ def read(names, jobs):
     lines = collections.defaultdict(dict)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for part in pool.map(counted, notes):
-            for file, line, count, branches in part:
-                variants = lines[file, line]
+            for place, count, branches in part:
+                variants = lines[place]
                 old_count, old = variants.get(len(branches), (0, [0] * len(branches)))
                 variants[len(branches)] = old_count + count, [a + b for a, b in zip(old, branches)]
     merged = collections.defaultdict(dict)
-    for (file, line), variants in lines.items():
-        merged[file][line] = line_of(variants)
+    for (file, line, _), variants in sorted(lines.items()):
+        old_count, old = merged[file].get(line, (0, []))
+        count, branches = line_of(variants)
+        merged[file][line] = old_count + count, old + branches
     return merged
 
 
@@ -187,6 +184,16 @@ def too_little(merged, wanted):
     return bad
 
 
+def untaken(merged, names):
+    """FILE:LINE, what each branch of it was taken, and the line, of files whose names begin so."""
+    for file in sorted(f for f in merged if f.startswith(tuple(names))):
+        source = (ROOT / "src" / file).read_text().splitlines()
+        for line, (count, branches) in sorted(merged[file].items()):
+            if not all(branches):
+                taken = "".join("+" if b else "-" for b in branches) if count else "never"
+                print(f"{file}:{line}: {taken}: {source[line - 1].strip()}")
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
     parser.add_argument("-h", "--help", action="help")
@@ -197,6 +204,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-run", action="store_true")
     parser.add_argument("--table")
+    parser.add_argument("--untaken", action="append", default=[])
     parser.add_argument("--least", action="append", default=[])
     options = parser.parse_args()
     names = options.build or list(BUILDS)
@@ -210,6 +218,7 @@ def main():
     text = table(merged)
     print(text)
     print(f"Pages: {write_pages(merged)}")
+    untaken(merged, options.untaken)
     if options.table:
         write_table(options.table, text)
     bad = too_little(merged, options.least)

@@ -84,12 +84,32 @@ static void* take(size_t align) {
   return p;
 }
 
+// Metadata cannot be given back: what a slice that cannot be had leaves is the next one's.
+static taken_t* unused_taken;  // under the lock; of two threads' at once one is lost
+
+static taken_t* taken_alloc(void) {
+  mx_lock_acquire(&zero_lock);
+  taken_t* const taken = unused_taken;
+  unused_taken = NULL;
+  mx_lock_release(&zero_lock);
+  return taken != NULL ? taken : (taken_t*)mx_meta_alloc(sizeof(*taken));
+}
+
+static void taken_keep(taken_t* taken) {
+  mx_lock_acquire(&zero_lock);
+  unused_taken = taken;
+  mx_lock_release(&zero_lock);
+}
+
 static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   const mx_slices_request_t request = {1, 1, 1, mx_max(align / MX_SLICE_SIZE, 1), NULL, -1, false};
-  taken_t* const taken = (taken_t*)mx_meta_alloc(sizeof(*taken));
+  taken_t* const taken = taken_alloc();
   if (taken == NULL) return NULL;
   mx_slices_t got;
-  if (!mx_slices_alloc(&heap->subproc->arenas, &request, &got)) return NULL;
+  if (!mx_slices_alloc(&heap->subproc->arenas, &request, &got)) {
+    taken_keep(taken);
+    return NULL;
+  }
   mx_page_t* const page = mx_arena_record(got.arena, got.index);
   mx_page_init(page, &got, MX_ALIGN, 0, heap);
   page->start = got.start;
@@ -99,6 +119,7 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   if (!mx_os_protect(got.start, MX_SLICE_SIZE, false) || !mx_pagemap_set(got.start, 1, page)) {
     mx_os_protect(got.start, MX_SLICE_SIZE, true);
     mx_slices_free(&heap->subproc->arenas, got.arena, got.index, 1);
+    taken_keep(taken);
     return NULL;
   }
   return page;

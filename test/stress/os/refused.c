@@ -3,6 +3,7 @@
 // however often that happens.
 #include "../stress.h"
 
+#include "alloc/harden.h"
 #include "mem/pagemap.h"
 #include "mem/vmem.h"
 #include "mimalloc.h"
@@ -56,6 +57,22 @@ static void arenas(void) {
   check(mx_load_relaxed(&mx_pagemap_near) == near_before);
 }
 
+// Slices for blocks of no bytes that cannot be made inaccessible.
+static void zero_sized_blocks(void) {
+  enum { PLACES = 1 << 12 };
+  const int64_t before = metadata();
+  int refused = 0;
+  for (int i = 0; i < TIMES / 10; i++) {
+    mock_fail_after(MX_SCATTER ? 1 : 0);  // behind the mapping
+    void* const p = mx_zeroblock_alloc(1);
+    if (p == NULL) refused++;
+    mock_heal();
+    for (int k = 1; p != NULL && k < PLACES; k++) check(mx_zeroblock_alloc(1) != NULL);
+  }
+  check(refused >= TIMES / 20);
+  check(metadata() - before <= (int64_t)(MX_MIB / 4));
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
@@ -64,6 +81,7 @@ int main(int argc, char** argv) {
     far_tables();
     arenas();
   }
+  if (MX_ZERO_BLOCKS) zero_sized_blocks();
   printf("ok\n");
   return 0;
 }

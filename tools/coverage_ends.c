@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Counters that outlive their process, for tools/coverage.py, which links this with every program and
+// library that it counts: gcc's are written when a process ends by exit, and here when it ends by
+// _exit or abort, too, or when a handler of faults has done its part and lets the system end it. Each
+// program and library has counters of its own, so each writes its own and calls the next one's.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern void __gcov_dump(void);
+extern void __gcov_reset(void);
+
+// A library of the tests may have its own.
+#define SEEN __attribute__((weak, visibility("default")))
+
+static void (*next_exit)(int);
+static void (*next_abort)(void);
+static int (*next_sigaction)(int, const struct sigaction*, struct sigaction*);
+
+__attribute__((constructor)) static void find_next(void) {
+  *(void**)&next_exit = dlsym(RTLD_NEXT, "_exit");
+  *(void**)&next_abort = dlsym(RTLD_NEXT, "abort");
+  *(void**)&next_sigaction = dlsym(RTLD_NEXT, "sigaction");
+}
+
+// What is counted from here on is added: a child of vfork has its parent's counters.
+static void keep_counts(void) {
+  const int before = errno;
+  __gcov_dump();
+  __gcov_reset();
+  errno = before;
+}
+
+SEEN void _exit(int status) {
+  keep_counts();
+  if (next_exit != NULL) next_exit(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+SEEN void abort(void) {
+  keep_counts();
+  if (next_abort != NULL) next_abort();
+  for (;;) syscall(SYS_exit_group, 134);
+}
+
+SEEN int sigaction(int number, const struct sigaction* action, struct sigaction* former) {
+  if (next_sigaction == NULL) find_next();
+  const int is_fault = (number == SIGSEGV || number == SIGBUS);
+  if (is_fault && action != NULL && action->sa_handler == SIG_DFL) keep_counts();
+  return next_sigaction(number, action, former);
+}
