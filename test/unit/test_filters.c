@@ -37,7 +37,8 @@ static int into[2];  // a pipe
 // From now on the call fails with that error, or ends the process (0): with `value` as its argument
 // number `argument` only, unless that is ANY. Filters add up.
 static void filter(long call, int error, uint32_t argument, uint32_t value) {
-  const uint32_t action = (error == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (uint32_t)error);
+  const uint32_t fails = SECCOMP_RET_ERRNO | (uint32_t)error;
+  const uint32_t action = (error == 0 ? SECCOMP_RET_KILL_PROCESS : fails);
   const uint32_t at = (argument == ANY ? offsetof(struct seccomp_data, nr)
                                        : offsetof(struct seccomp_data, args) + 8 * argument);
   struct sock_filter code[] = {

@@ -57,13 +57,16 @@ static atomic_int large_lies_elsewhere;
 static atomic_uint node;
 static atomic_int random_fails;
 
-static void read_environment(void) {
-  const char* text = getenv("MOCK_FAIL");
+void mock_fault(const char* name) {
   static const char* const names[] = {"plain", "torn", "taken", "uncut", "half"};
-  const char* name = getenv("MOCK_FAULT");
   for (int i = 0; name != NULL && i < 5; i++) {
     if (strcmp(name, names[i]) == 0) fault = (fault_t)i;
   }
+}
+
+static void read_environment(void) {
+  const char* text = getenv("MOCK_FAIL");
+  mock_fault(getenv("MOCK_FAULT"));
   if (text == NULL) return;
   char* end;
   fail_at = strtol(text, &end, 10);
@@ -87,6 +90,10 @@ void mock_fail_after(long others) {
   fail_at = calls + 1 + others;
 }
 void mock_fail_next(void) { mock_fail_after(0); }
+void mock_fail_all(void) {
+  mock_fail_next();
+  fails_after = 1;
+}
 void mock_sleep(uint64_t msecs) { now += msecs; }
 void mock_seed(uint64_t seed) { random_state = seed; }
 void mock_large(long pages, uint64_t msecs, bool elsewhere) {

@@ -18,6 +18,10 @@ void mock_heal(void);
 // The next call fails, or the one after so many others.
 void mock_fail_next(void);
 void mock_fail_after(long others);
+// All calls fail from now on.
+void mock_fail_all(void);
+// How they fail, as MOCK_FAULT has it.
+void mock_fault(const char* name);
 // Whether nobody wrote to what other threads are said to have mapped.
 bool mock_others_are_whole(void);
 // Moves the clock.
