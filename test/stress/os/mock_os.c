@@ -170,7 +170,14 @@ bool mx_os_decommit(void* p, size_t size) {
   if (fault == HALF) real_purge(p, size);
   return false;
 }
-bool mx_os_purge(void* p, size_t size) { return !fails() && real_purge(p, size); }
+static void (*during_purge)(void);
+void mock_during_purge(void (*run)(void)) { during_purge = run; }
+bool mx_os_purge(void* p, size_t size) {
+  void (*const run)(void) = during_purge;
+  during_purge = NULL;
+  if (run != NULL) run();
+  return !fails() && real_purge(p, size);
+}
 bool mx_os_reset(void* p, size_t size) { return !fails() && real_reset(p, size); }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
   return !fails() && real_protect(p, size, accessible);

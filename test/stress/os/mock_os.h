@@ -22,6 +22,8 @@ void mock_fail_after(long others);
 void mock_fail_all(void);
 // How they fail, as MOCK_FAULT has it.
 void mock_fault(const char* name);
+// What another thread does just before contents are dropped for the next time.
+void mock_during_purge(void (*run)(void));
 // Whether nobody wrote to what other threads are said to have mapped.
 bool mock_others_are_whole(void);
 // Moves the clock.
