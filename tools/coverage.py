@@ -95,6 +95,43 @@ def line_of(variants):
     return count, variants[width][1]
 
 
+MESSAGE = re.compile(r"\bmx_(error|warning|verbose)\(")
+
+
+def split_message(source, branches):
+    """(the line's own branches, those of the macro of messages): whether somebody takes messages is asked
+    wherever one is sent, and once in the source."""
+    found = MESSAGE.search(source)
+    if not found or len(branches) < 2 or source.lstrip().startswith("#"):
+        return branches, []
+    behind = 2 * len(re.findall(r"&&|\|\||\?", re.sub(r'"[^"]*"', "", source[found.end():])))
+    at = max(0, len(branches) - 2 - behind)
+    return branches[:at] + branches[at + 2:], branches[at:at + 2]
+
+
+HOOK = "base/hooks.h", re.compile(r"if \(mx_hooks\.message != NULL\)")
+
+
+def hook_line():
+    for number, source in enumerate((ROOT / "src" / HOOK[0]).read_text().splitlines(), 1):
+        if HOOK[1].search(source):
+            return number
+    raise SystemExit("no macro of messages")
+
+
+def apart(merged):
+    """The same with the macro's branches where the macro is."""
+    asked = [0, 0]
+    for file, lines in merged.items():
+        source = (ROOT / "src" / file).read_text().splitlines()
+        for line, (count, branches) in lines.items():
+            own, macro = split_message(source[line - 1], branches)
+            lines[line] = count, own
+            asked = [a + b for a, b in zip(asked, macro)] if macro else asked
+    merged[HOOK[0]][hook_line()] = sum(asked), asked
+    return merged
+
+
 def read(names, jobs):
     """{file: {line: (count, [branch counts])}} of all builds together."""
     notes = [n for name in names for n in (OUT / name).rglob("*.gcno") if "/src/" in str(n)]
@@ -110,7 +147,7 @@ def read(names, jobs):
         old_count, old = merged[file].get(line, (0, []))
         count, branches = line_of(variants)
         merged[file][line] = old_count + count, old + branches
-    return merged
+    return apart(merged)
 
 
 # ---- the table ---------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 // Counters that outlive their process, for tools/coverage.py, which links this with every program and
 // library that it counts: gcc's are written when a process ends by exit, and here when it ends by
 // _exit or abort, too, or when a handler of faults has done its part and lets the system end it. Each
-// program and library has counters of its own, so each writes its own and calls the next one's.
+// program and library has counters of its own, so each writes its own and calls the next one's. To write
+// them takes a file for each source: of a process and its children only so many do so here.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,7 +25,12 @@ static void (*next_exit)(int);
 static void (*next_abort)(void);
 static int (*next_sigaction)(int, const struct sigaction*, struct sigaction*);
 
+#define ENDS_MOST 200
+static int* ends;  // shared with children
+
 __attribute__((constructor)) static void find_next(void) {
+  void* const p = mmap(NULL, sizeof(*ends), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p != MAP_FAILED) ends = (int*)p;
   *(void**)&next_exit = dlsym(RTLD_NEXT, "_exit");
   *(void**)&next_abort = dlsym(RTLD_NEXT, "abort");
   *(void**)&next_sigaction = dlsym(RTLD_NEXT, "sigaction");
@@ -31,6 +38,7 @@ __attribute__((constructor)) static void find_next(void) {
 
 // What is counted from here on is added: a child of vfork has its parent's counters.
 static void keep_counts(void) {
+  if (ends == NULL || __atomic_add_fetch(ends, 1, __ATOMIC_RELAXED) > ENDS_MOST) return;
   const int before = errno;
   __gcov_dump();
   __gcov_reset();
