@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// A fork while another thread holds one of the library's locks: it waits for each, and its child is
+// whole; where a lock is never let go it goes on without, and the child may end or run a program.
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/alloc/guarded.h"
+#include "../../src/alloc/harden.h"
+#include "../../src/api/handles.h"
+#include "../../src/heap/os_pages.h"
+#include "../../src/heap/subproc.h"
+#include "../../src/heap/theap_record.h"
+#include "../../src/heap/thread_life.h"
+#include "../../src/mem/pagemap.h"
+#include "../../src/mem/settings.h"
+#include "../../src/mem/vmem.h"
+#include "../../src/os/os.h"
+#include "../../src/page/holes.h"
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+#define LOCKS_MOST 40
+#define HOLD_MSECS 30      // longer than one try
+#define FOR_GOOD_MSECS 1300  // than a fork waits
+
+static mx_lock_t* locks[LOCKS_MOST];
+static int count;
+
+static bool keep(mx_lock_t* lock) {
+  if (count < LOCKS_MOST) locks[count++] = lock;
+  return true;
+}
+
+static void collect_locks(mi_heap_t* heap) {
+  keep(&mx_subproc_list_lock);
+  keep(&mx_subproc_main.lock);
+  keep(&mx_subproc_main.main_heap.lock);
+  keep(&mx_api_heap(heap)->lock);
+  keep(&mx_subproc_main.arenas.lock);
+  EXPECT(mx_holes_visit_locks(&keep) && mx_thread_visit_locks(&keep) && mx_theap_visit_locks(&keep));
+  EXPECT(mx_os_pages_visit_locks(&keep) && mx_pagemap_visit_locks(&keep));
+  EXPECT(mx_meta_visit_locks(&keep) && mx_zeroblock_visit_locks(&keep));
+  EXPECT(mx_guarded_visit_locks(&keep));
+  if (MX_READ_ONLY) EXPECT(mx_settings_visit_locks(&keep));
+}
+
+// ---- a thread that holds some ------------------------------------------------------------------
+
+typedef struct holder_s {
+  mx_lock_t *first, *second;
+  long msecs;
+  mx_atomic(int) holds, has_ended;
+} holder_t;
+
+static void* hold(void* arg) {
+  holder_t* const h = (holder_t*)arg;
+  mx_lock_acquire(h->first);
+  if (h->second != NULL) mx_lock_acquire(h->second);
+  mx_store_release(&h->holds, 1);
+  const uint64_t begin = mx_os_clock_msecs();
+  while (mx_os_clock_msecs() - begin < (uint64_t)h->msecs) usleep(1000);
+  mx_store_release(&h->has_ended, 1);
+  if (h->second != NULL) mx_lock_release(h->second);
+  mx_lock_release(h->first);
+  return NULL;
+}
+
+static int allocates(void) {
+  void* p[50];
+  mi_heap_t* const heap = mi_heap_new();
+  for (size_t i = 0; i < 50; i++) {
+    p[i] = (i % 2 == 0 ? mi_heap_malloc(heap, 100 * i * i + 1) : mi_malloc(100 * i * i + 1));
+    if (p[i] == NULL) return 1;
+    memset(p[i], 1, 100 * i * i + 1);
+  }
+  for (size_t i = 0; i < 50; i++) mi_free(p[i]);
+  mi_heap_destroy(heap);
+  mi_collect(true);
+  return 0;
+}
+
+static void fork_beside(holder_t* h, bool is_whole) {
+  pthread_t thread;
+  int status = -1;
+  if (pthread_create(&thread, NULL, hold, h) != 0) return;
+  while (mx_load_acquire(&h->holds) == 0) usleep(500);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a lock that nobody lets go
+    if (is_whole) exit(allocates());
+    _exit(7);
+  }
+  EXPECT(child > 0);
+  EXPECT(mx_load_acquire(&h->has_ended) == (is_whole ? 1 : 0));
+  EXPECT(waitpid(child, &status, 0) == child);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == (is_whole ? 0 : 7));
+  pthread_join(thread, NULL);
+  EXPECT(allocates() == 0);
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#endif
+#endif
+
+int main(void) {
+#if defined(HAS_TSAN)
+  return 77;  // its run-time cannot follow forks with threads
+#endif
+  mi_heap_t* const heap = mi_heap_new();
+  void* const p = mi_heap_malloc(heap, 100);
+  collect_locks(heap);
+  for (int i = 0; i < count; i++) {
+    holder_t one = {locks[i], NULL, HOLD_MSECS, 0, 0};
+    const int before = failures;
+    fork_beside(&one, true);
+    if (failures != before) printf("  lock %d\n", i);
+  }
+  holder_t both = {&mx_subproc_list_lock, &mx_subproc_main.lock, FOR_GOOD_MSECS, 0, 0};
+  fork_beside(&both, false);
+  mi_free(p);
+  mi_heap_delete(heap);
+  printf("fork locks: %d failures\n", failures);
+  return failures != 0;
+}
