@@ -110,7 +110,7 @@ API = plain(*(f"api/{n}" for n in (
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",), gigabytes=16)
-          for n in ("refused", "pretended", "slices", "pressure", "newcomer", "oom")]
+          for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",), gigabytes=16)]
 INSIDE = plain("stress/api/heaps", "stress/api/reenter", "stress/api/subprocs", "memory/cgroup_test")
 PRELOADED = [preloaded(f"stress/{n}") for n in ("model", "moves", "odd_threads", "grow", "churn", "wander",
