@@ -121,8 +121,20 @@ static void test_one(void) {
   EXPECT(c.current == 0 && c.total == 10 && c.peak == 7);
 }
 
+// What is there now of nothing that was counted before goes along, too.
+static void test_only_current(void) {
+  start();
+  mx_count_t* const c = count(&from, COUNTS - 1);
+  const int64_t there = count(&to, COUNTS - 1)->current;
+  c->total = 0;
+  c->current = -5;
+  mx_counters_move(&to.all, &from.all, NULL, true);
+  EXPECT(count(&to, COUNTS - 1)->current == there - 5 && c->current == 0);
+}
+
 int main(void) {
   test_one();
+  test_only_current();
   test_add();
   test_move_past();
   for (int with_current = 0; with_current < 2; with_current++) test_move(with_current);

@@ -157,7 +157,31 @@ static void test_amounts(void) {
   expect_text(mx_amount_seconds(buf, 61234), "61.234", "seconds");
 }
 
+// A precision below zero is none; and what is full stays as it is, when nobody takes what is there, and
+// when whoever takes it leaves it.
+static void keep_all(mx_text_t* text) { text->arg = text; }
+
+static void test_odd(void) {
+  char got[16];
+  mx_format(got, sizeof(got), "<%.*s>", -1, "text");
+  expect_text(got, "<text>", "%.*s of -1");
+  mx_format(got, sizeof(got), "<%.*s>", 2, "text");
+  expect_text(got, "<te>", "%.*s of 2");
+  mx_format(got, sizeof(got), "<%*d>", -4, 7);
+  expect_text(got, "<7   >", "%*d of -4");
+  mx_text_t text;
+  mx_text_init(&text, got, 3);
+  for (int i = 0; i < 5; i++) mx_text_char(&text, (char)('a' + i));
+  expect_text(got, "ab", "full");
+  EXPECT(text.length == 2 && text.arg == NULL);
+  text.full = &keep_all;
+  mx_text_char(&text, 'x');
+  expect_text(got, "ab", "full");
+  EXPECT(text.length == 2 && text.arg == &text);
+}
+
 int main(void) {
+  test_odd();
   test_numbers();
   test_strings();
   test_full();
