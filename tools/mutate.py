@@ -100,7 +100,7 @@ def plain(*names):
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept", "claim", "counters", "poisson",
-    "dense", "recent", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept")))
+    "dense", "recent", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (

@@ -53,9 +53,11 @@ void mx_harden_report_pointer(const char* function, const mx_page_t* page, const
   }
 }
 
-// Eight bytes from byte `at` of a block on, or the last ones of a huge page.
+// Eight bytes from byte `at` of a block on, or the last ones of a huge page: of one that ends with its
+// mapping those are the block's.
 static const char* bytes_behind(char* text, const mx_page_t* page, const void* block, size_t at) {
-  const size_t end = page->block_size - (mx_page_is_huge(page) ? 8 : 0);
+  const size_t most = (mx_page_is_apart(page) ? most_of(page) : page->block_size);
+  const size_t end = most - (mx_page_is_huge(page) ? 8 : 0);
   return mx_bytes_text(text, (const uint8_t*)block + mx_min(at, end));
 }
 
@@ -289,7 +291,8 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
 bool mx_harden_check_huge(mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return true;
   if (mx_pad_is_size(mx_pad_state_huge(page))) return check_slack(page, block);
-  report_overflow(page, block);
+  if (mx_page_is_apart(page)) report_underflow(page, block);  // its canary lies in front
+  else report_overflow(page, block);
   return false;
 }
 
