@@ -29,7 +29,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "coverage"
-BUILDS = {"release": [], "secure": ["-DMI_SECURE=ON"]}
+BUILDS = {"release": [], "secure": ["-DMI_SECURE=ON"], "full": ["-DMI_SECURE_FULL=ON"], "debug": ["-DMI_DEBUG=ON"]}
+# Those that are there for what the others do not have run the quick tests of it.
+FEW = ("full", "debug")
+FEW_LABELS = "unit|api"
+FEW_TARGETS = r"mimalloc-(unit|api)-.*"
 LABELS = "unit|api|override|stress|fuzz|memory|options|profile|report|guarded|debug"
 # Rows of time and of other builds, and what runs none of these objects.
 EXCLUDED = "fuzz-(calls|options|numbers)|explore|cost|instructions|headers|kernels|soak|forks?-faults|heavy"
@@ -55,7 +59,8 @@ def build(name, jobs):
          "-DMI_TEST_REAL=OFF", *BUILDS[name]], check=True, stdout=subprocess.DEVNULL)
     known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
-    wanted = [t for t in re.findall(r"^(\S+): phony$", known, re.M) if re.fullmatch(TARGETS, t)]
+    targets = FEW_TARGETS if name in FEW else TARGETS
+    wanted = [t for t in re.findall(r"^(\S+): phony$", known, re.M) if re.fullmatch(targets, t)]
     subprocess.run(["ninja", "-C", folder, "-j", str(jobs), *wanted], check=True)
 
 
@@ -63,7 +68,8 @@ def run(name, options):
     """Tests that fail here may do so because of the counters: their own build judges them."""
     for old in (OUT / name).rglob("*.gcda"):
         old.unlink()
-    subprocess.run(["ctest", "--test-dir", OUT / name, "-L", options.label, "-E", options.exclude,
+    label = FEW_LABELS if name in FEW else options.label
+    subprocess.run(["ctest", "--test-dir", OUT / name, "-L", label, "-E", options.exclude,
                     "--timeout", str(options.timeout), "-j", str(options.jobs)], check=False)
 
 
@@ -95,6 +101,7 @@ def line_of(variants):
     return count, variants[width][1]
 
 
+ASSERTION = re.compile(r"\bmx_assert\(")
 MESSAGE = re.compile(r"\bmx_(error|warning|verbose)\(")
 
 
@@ -126,6 +133,7 @@ def apart(merged):
         source = (ROOT / "src" / file).read_text().splitlines()
         for line, (count, branches) in lines.items():
             own, macro = split_message(source[line - 1], branches)
+            own = [] if ASSERTION.search(source[line - 1]) else own
             lines[line] = count, own
             asked = [a + b for a, b in zip(asked, macro)] if macro else asked
     merged[HOOK[0]][hook_line()] = sum(asked), asked

@@ -214,6 +214,74 @@ static void test_pinned(void) {
   mx_arenas_destroy(&mine);
 }
 
+// Of the node that is asked for, or of one that is made for it; else of any.
+static void test_nodes(void) {
+  const mx_slices_request_t request = {4, 4, 4, 4, NULL, 1, false};
+  mx_slices_t got;
+  mx_arena_t* const here = bring(&mine, 64);
+  here->numa_node = 0;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  EXPECT(mx_slices_alloc(&mine, &request, &got) && got.arena != here && got.arena->numa_node == 1);
+  EXPECT(at_all() == 2 && mx_is_aligned(got.start, 4 * MX_SLICE_SIZE));
+  mx_arena_t* const there = got.arena;
+  give_back(&got);
+  EXPECT(mx_slices_alloc(&mine, &request, &got) && got.arena == there && at_all() == 2);
+  give_back(&got);
+  mi_option_enable(mi_option_disallow_os_alloc);
+  there->numa_node = 2;
+  EXPECT(mx_slices_alloc(&mine, &request, &got) && at_all() == 2);  // better than none
+  give_back(&got);
+  const mx_slices_request_t named = {4, 4, 4, 1, here, 1, false};
+  EXPECT(mx_slices_alloc(&mine, &named, &got) && got.arena == here);
+  give_back(&got);
+  mi_option_disable(mi_option_disallow_os_alloc);
+  mx_arenas_destroy(&mine);
+}
+
+// A place that is empty for the moment.
+static void test_gap(void) {
+  mx_slices_t got;
+  mx_arena_t* const first = bring(&mine, 4);
+  mx_arena_t* const lost = bring(&mine, 4);
+  EXPECT(take_of(lost, 2, 1, &got));
+  give_back(&got);
+  mx_store_release(&mine.items[1], (mx_arena_t*)NULL);
+  mx_arena_t* const last = bring(&mine, 8);
+  EXPECT(mx_load_relaxed(&mine.first) == 2);  // it is looked at first, whatever was before
+  EXPECT(mx_arena_of(&mine, lost->start) == NULL && mx_arena_of(&mine, last->start) == last);
+  mi_option_enable(mi_option_disallow_os_alloc);
+  EXPECT(take(6, &got) && got.arena == last);
+  mx_slices_t more;
+  EXPECT(take(3, &more) && more.arena == first);
+  give_back(&got);
+  give_back(&more);
+  EXPECT(!take(9, &got));
+  mi_option_disable(mi_option_disallow_os_alloc);
+  mx_arenas_purge(&mine, true);
+  EXPECT(mx_arena_reserve(&mine, 1, -1) != NULL && at_all() == 4);
+  mx_arenas_destroy(&mine);
+  EXPECT(at_all() == 0);
+  mx_store_release(&mine.items[0], lost);
+  mx_store_release(&mine.count, (size_t)1);
+  mx_arenas_destroy(&mine);
+}
+
+// Memory of the program's that cannot be used as it is becomes so slice by slice, and no more of it.
+static void test_uncommitted(void) {
+  mx_slices_t got;
+  uint8_t* const start = memory(64);
+  mprotect(start, 64 * MX_SLICE_SIZE, PROT_NONE);
+  mx_arena_config_t config = mx_arena_config(start, 64 * MX_SLICE_SIZE);
+  config.is_owned = false;
+  mx_arena_t* const arena = mx_arena_add(&mine, &config);
+  EXPECT(take_of(arena, 3, 1, &got));
+  memset(got.start, 1, 3 * MX_SLICE_SIZE);
+  EXPECT(mx_bits_count(arena->committed, 0, 64) == 3);
+  give_back(&got);
+  mx_arenas_destroy(&mine);
+  munmap(start, 64 * MX_SLICE_SIZE);
+}
+
 // ---- commit functions --------------------------------------------------------------------------
 
 typedef struct commits_s {
@@ -338,6 +406,9 @@ int main(void) {
   test_sizes();
   test_eager();
   test_choice();
+  test_nodes();
+  test_gap();
+  test_uncommitted();
   test_pinned();
   test_commit_functions();
   test_limit();
