@@ -53,8 +53,8 @@ void mx_harden_report_pointer(const char* function, const mx_page_t* page, const
   }
 }
 
-// Eight bytes from byte `at` of a block on, or the last ones of a huge page: those of the block where
-// that ends with its mapping.
+// Eight bytes from byte `at` of a block on, or the last ones of a huge page: those of the block
+// where that ends with its mapping.
 static const char* bytes_behind(char* text, const mx_page_t* page, const void* block, size_t at) {
   const size_t most = (mx_page_is_apart(page) ? most_of(page) : page->block_size);
   const size_t end = most - (mx_page_is_huge(page) ? 8 : 0);
