@@ -6,11 +6,14 @@ writes pages of all sources, out/coverage/pages/index.html.
   coverage.py [--build NAME]... [--label REGEX] [--exclude REGEX] [--timeout SECONDS] [--jobs N]
               [--no-run] [--untaken FOLDER|FILE]... [--table FILE] [--least FOLDER=PERCENT]...
 
-The builds are release and secure, without optimization; assertions have no branches in either. Each runs
-the tests of --label that do not match --exclude, each for --timeout seconds at most; what a test counts
-is kept however it ends, unless it is killed or leaves by _exit. --no-run reports what earlier runs
-counted. Copies of an inlined function count as one, and so do the builds: whoever takes a branch takes
-it for all.
+The builds are release and secure, and with the tests of units and calls only full and debug (whose
+assertions are no branches, as it has those of the lowest level alone); all without optimization. Each runs
+the tests of --label that do not match --exclude, each for --timeout seconds at most if it has no limit of
+its own; what a test counts is kept however it ends, unless it is killed (see coverage_ends.c). --no-run
+reports what earlier runs counted. An inlined function is one here, and so are the builds: whoever takes a
+branch takes it for all. Of a line of which some builds have more conditions than others, that of the most
+counts. What the macro of messages asks counts once, where that is defined. --untaken lists the
+lines of which not all branches were taken: + for one that was.
 
 Prints a table by folder of src; --table writes it into a document. Exit status 0; 1 where nothing was
 counted, or a folder of --least has a smaller share of branches taken.
@@ -95,10 +98,13 @@ def counted(notes):
 
 def line_of(variants):
     """(count, [branch counts]) of a function's line, of which builds may have conditions that others have not:
-    {how many branches: (count, counts)}. Of those that ran the one with the most branches counts."""
+    {(whether of FEW, how many branches): (count, counts)}. Of those that ran the one with the most branches
+    counts, one of FEW where no other build ran it, or as many as another has."""
     count = sum(c for c, _ in variants.values())
-    width = max(n for n, (c, _) in variants.items() if c > 0 or count == 0)
-    return count, variants[width][1]
+    ran = [key for key, (c, _) in variants.items() if c > 0 or count == 0]
+    is_few, width = max(ran, key=lambda key: (not key[0], key[1]))
+    same = [counts for (_, n), (_, counts) in variants.items() if n == width]
+    return count, [sum(c) for c in zip(*same)]
 
 
 ASSERTION = re.compile(r"\bmx_assert\(")
@@ -142,14 +148,14 @@ def apart(merged):
 
 def read(names, jobs):
     """{file: {line: (count, [branch counts])}} of all builds together."""
-    notes = [n for name in names for n in (OUT / name).rglob("*.gcno") if "/src/" in str(n)]
+    notes = [(name in FEW, n) for name in names for n in (OUT / name).rglob("*.gcno") if "/src/" in str(n)]
     lines = collections.defaultdict(dict)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for part in pool.map(counted, notes):
+        for (is_few, _), part in zip(notes, pool.map(lambda n: counted(n[1]), notes)):
             for place, count, branches in part:
-                variants = lines[place]
-                old_count, old = variants.get(len(branches), (0, [0] * len(branches)))
-                variants[len(branches)] = old_count + count, [a + b for a, b in zip(old, branches)]
+                variants, key = lines[place], (is_few, len(branches))
+                old_count, old = variants.get(key, (0, [0] * len(branches)))
+                variants[key] = old_count + count, [a + b for a, b in zip(old, branches)]
     merged = collections.defaultdict(dict)
     for (file, line, _), variants in sorted(lines.items()):
         old_count, old = merged[file].get(line, (0, []))

@@ -188,7 +188,7 @@ static void test_spoiled(size_t size) {
   unsigned char* p[BLOCKS];
   mi_heap_t* const heap = mi_heap_new();
   for (int i = 0; i < BLOCKS; i++) p[i] = (unsigned char*)mi_heap_malloc(heap, size);
-  for (int i = 0; i < BLOCKS; i++) mi_free(p[i]);
+  for (int i = 1; i < BLOCKS; i++) mi_free(p[i]);
   mx_page_t* const page = mx_pagemap_get(p[0]);
   mx_block_t* const first = page->free;
   EXPECT(first != NULL);
