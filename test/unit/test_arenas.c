@@ -84,7 +84,18 @@ static void test_used_memory(void) {
   EXPECT(committed() == before + (int64_t)(5 * MX_SLICE_SIZE));
   mi_option_enable(mi_option_disallow_os_alloc);
   EXPECT(take(2, &got) && !got.is_zero);
-  EXPECT(!take(4, &got));  // but for 3 all are free
+  mx_slices_t more;
+  EXPECT(!take(4, &more));  // but for 3 all are free
+  const size_t per = mx_arena_bits_per_slice();
+  EXPECT(mx_arena_is_present(got.arena, got.start, 2 * MX_SLICE_SIZE));
+  EXPECT(mx_arena_untouch(got.arena, got.start, MX_SLICE_SIZE) == per);
+  EXPECT(mx_arena_untouch(got.arena, got.start, MX_SLICE_SIZE) == 0);
+  EXPECT(!mx_arena_is_present(got.arena, got.start, 2 * MX_SLICE_SIZE));
+  EXPECT(mx_arena_touch(got.arena, got.start, 2 * MX_SLICE_SIZE) == per);
+  memset(got.start, 1, 2 * MX_SLICE_SIZE);
+  const size_t size = mx_arena_discard(got.arena, got.start + MX_SLICE_SIZE, MX_SLICE_SIZE);
+  EXPECT(size == MX_SLICE_SIZE && got.start[0] == 1 && got.start[MX_SLICE_SIZE] == 0);
+  EXPECT(committed() == before + (int64_t)(4 * MX_SLICE_SIZE));
   mi_option_disable(mi_option_disallow_os_alloc);
   mx_arenas_destroy(&mine);
   EXPECT(committed() == before);
