@@ -71,7 +71,9 @@ MX_EXPORT int posix_memalign(void** p, size_t alignment, size_t size) MX_NOTHROW
 MX_EXPORT void* memalign(size_t alignment, size_t size) MX_NOTHROW;
 MX_EXPORT void* valloc(size_t size) MX_NOTHROW;
 MX_EXPORT void* pvalloc(size_t size) MX_NOTHROW;
-// Weak, because NetBSD's programs may bring their own.
+// Weak, because programs may bring their own. The C library's reallocarray would do, but libraries with
+// a malloc that stands behind ours, such as the sanitizers' run-times, have one as well.
+MX_EXPORT __attribute__((weak)) void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW;
 MX_EXPORT __attribute__((weak)) int reallocarr(void* ptrp, size_t count, size_t size);
 MX_EXPORT void* reallocf(void* p, size_t size);
 MX_EXPORT void cfree(void* p) MX_NOTHROW;
@@ -86,6 +88,16 @@ void* memalign(size_t alignment, size_t size) MX_NOTHROW { return mi_memalign(al
 void* valloc(size_t size) MX_NOTHROW { return mi_valloc(size); }
 
 void* pvalloc(size_t size) MX_NOTHROW { return mi_pvalloc(size); }
+
+// glibc and OpenBSD set ENOMEM for a product that overflows, unlike mi_reallocarray.
+void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW {
+  size_t total;
+  if (mx_mul_overflow(count, size, &total)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return mx_bound.resize(p, total);
+}
 
 mx_cold static int resize_by_name(void* ptrp, size_t count, size_t size) {
   size_t total;
@@ -154,7 +166,6 @@ void* _aligned_malloc(size_t size, size_t alignment) {
 
 EXPORT_TEXT char* strdup(const char* s) MX_NOTHROW;
 EXPORT_TEXT char* strndup(const char* s, size_t n) MX_NOTHROW;
-MX_EXPORT void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW;
 
 static char* copy_of(const char* s, size_t length) {
   char* const copy = (char*)mx_bound.allocate(length + 1);
@@ -169,16 +180,6 @@ char* strdup(const char* s) MX_NOTHROW { return copy_of(s, strlen(s)); }
 char* strndup(const char* s, size_t n) MX_NOTHROW {
   const char* const end = (const char*)memchr(s, 0, n);
   return copy_of(s, end != NULL ? (size_t)(end - s) : n);
-}
-
-// glibc and OpenBSD set ENOMEM for a product that overflows, unlike mi_reallocarray.
-void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW {
-  size_t total;
-  if (mx_mul_overflow(count, size, &total)) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  return mx_bound.resize(p, total);
 }
 #endif
 
