@@ -5,20 +5,20 @@
 
 #include "../base/facts.h"
 #include "../base/hooks.h"
-#include "../os/ticks.h"
+#include "../os/os.h"
 
-// What clearing a byte takes, and verifying it, is counted as one tick (0.3 to 0.5 ns on most
-// machines): most of it is the cache lines that the program would not have touched, and so it shows
-// elsewhere. More than an OS page may lie in memory that nobody has touched, which takes a page
-// fault, and counts twice. One part of so many of a thread's time may go into it; so many bytes may
-// be saved up.
-#define CLEAR_SHARE 64
+// Clearing a byte, and verifying it, takes 0.3 to 0.5 ns on most machines: most of it is the cache
+// lines that the program would not have touched, and so it shows elsewhere. More than an OS page may
+// lie in memory that nobody has touched, which takes a page fault, and counts twice. So many bytes for
+// each millisecond of a thread are a 64th of its time; so many may be saved up. The clock is the
+// coarse one: the processor's counter may be forbidden (PR_SET_TSC, strict seccomp).
+#define CLEAR_EACH_MSEC ((uint64_t)40 << 10)
 #define CLEAR_SAVED ((int64_t)1 << 20)
-#define CLEAR_LOOKS 16      // blocks that are left as they are between two looks at the time
+#define CLEAR_LOOKS 64      // blocks that are left as they are between two looks at the time
 
 typedef struct clear_time_s {
   int64_t bytes;   // that may still be cleared
-  uint64_t since;  // when it was looked at the time
+  uint64_t since;  // when it was looked at the time: milliseconds
   uint32_t tries;
 } clear_time_t;
 
@@ -26,8 +26,8 @@ mx_used static mx_thread_local clear_time_t clear_time;
 
 static bool may_go_on(clear_time_t* time) {
   if (time->tries++ % CLEAR_LOOKS != 0) return false;
-  const uint64_t now = mx_ticks();
-  const uint64_t more = (now - time->since) / CLEAR_SHARE;
+  const uint64_t now = mx_os_clock_msecs();
+  const uint64_t more = (now - time->since) * CLEAR_EACH_MSEC;
   time->since = now;
   if (more < (uint64_t)(CLEAR_SAVED - time->bytes)) time->bytes += (int64_t)more;
   else time->bytes = CLEAR_SAVED;
