@@ -81,6 +81,11 @@ if [ "$more" = yes ]; then
   want chromium /usr/bin/chromium /usr/bin/google-chrome
   want firefox-esr /usr/bin/firefox-esr /usr/bin/firefox
   want emacs-nox /usr/bin/emacs
+  want guile-3.0 /usr/bin/guile
+  want openssh-server /usr/sbin/sshd
+  want openssh-client /usr/bin/ssh
+  want tor /usr/sbin/tor /usr/bin/tor
+  want blender /usr/bin/blender
   want python3-venv "/usr/lib/python3.*/ensurepip/__init__.py"
   want libglib2.0-tests /usr/libexec/installed-tests/glib
   want dbus-daemon /usr/bin/dbus-daemon

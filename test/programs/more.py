@@ -20,6 +20,7 @@ all runs (Python packages, Go's run-time) stays in MI_WORK/more.
 """
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -235,6 +236,8 @@ def main():
     return 0
   names = [x for x in arguments if not x.startswith("--")] or list(PROGRAMS)
   table = "--table" in arguments
+  # A shell's background jobs ignore it, and so would tests that send it to themselves.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
   if table:
     print("| program | outcome | s glibc | s ours | MiB glibc | MiB ours | |\n"
           "| --- | --- | ---: | ---: | ---: | ---: | --- |", flush=True)

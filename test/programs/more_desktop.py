@@ -127,10 +127,40 @@ def firefox(side):
   return side.read("page.png")
 
 
+SCENE = """
+import bpy, hashlib
+bpy.ops.wm.read_factory_settings(use_empty=True)
+for i in range(20):
+  bpy.ops.mesh.primitive_uv_sphere_add(location=(i % 5 * 2, i // 5 * 2, 0))
+  bpy.context.object.modifiers.new('smooth', 'SUBSURF').levels = 2
+  bpy.ops.object.modifier_apply(modifier='smooth')
+bpy.ops.object.camera_add(location=(4, 4, 20))
+bpy.context.scene.camera = bpy.context.object
+bpy.ops.object.light_add(type='SUN', location=(0, 0, 10))
+scene = bpy.context.scene
+scene.render.engine, scene.cycles.samples, scene.cycles.use_denoising = 'CYCLES', 4, False
+scene.render.resolution_x, scene.render.resolution_y = 160, 120
+scene.render.filepath = 'PICTURE'
+bpy.ops.render.render(write_still=True)
+picture = bpy.data.images.load('PICTURE')
+print('SUM', sum(len(o.data.vertices) for o in bpy.data.objects if o.type == 'MESH'),
+      hashlib.md5(bytes(int(x * 255) for x in picture.pixels)).hexdigest())
+bpy.ops.wm.save_as_mainfile(filepath='FILE')
+"""
+
+
+def blender(side):
+  """Twenty solids, subdivided and traced by all processors."""
+  script = SCENE.replace("PICTURE", side.path("picture.png")).replace("FILE", side.path("scene.blend"))
+  out = side.run([side.need("blender"), "--background", "--python-exit-code", "3", "--python",
+                  side.write("scene.py", script)])
+  return [line for line in out.splitlines() if line.startswith(b"SUM")]
+
+
 def _made(path):
   os.makedirs(path, exist_ok=True)
   return path
 
 
 PROGRAMS = {"libreoffice": libreoffice, "inkscape": inkscape, "openscad": openscad,
-            "povray": povray, "chromium": chromium, "firefox": firefox}
+            "povray": povray, "blender": blender, "chromium": chromium, "firefox": firefox}

@@ -140,8 +140,12 @@ def emacs(side):
   return side.run([side.need("emacs"), "--batch", "-Q", "-l", load(side, "batch.el")])
 
 
+def guile(side):
+  return side.run([side.need("guile"), "--no-auto-compile", load(side, "trees.scm")])
+
+
 PROGRAMS = {
   "java": java, "php": php, "R": rscript, "octave": octave, "erlang": erlang, "ocaml": ocaml,
   "ghc": ghc, "clang-lto": clang, "rustc": rustc, "go-cgo": golang, "numpy-pandas": python,
-  "gdb": gdb, "emacs": emacs,
+  "gdb": gdb, "emacs": emacs, "guile": guile,
 }

@@ -178,4 +178,67 @@ def apache(side):
   return digests
 
 
-PROGRAMS = {"mariadb": mariadb, "memcached": memcached, "apache": apache}
+SSHD = """Port {port}
+ListenAddress 127.0.0.1
+HostKey {root}/host
+AuthorizedKeysFile {root}/user.pub
+StrictModes no
+UsePAM no
+PidFile none
+PermitRootLogin yes
+"""
+
+
+def sshd(side):
+  """Three logins: what talks to a stranger runs in a sandbox, where an unknown system call is the end."""
+  server, keys, client = side.need("sshd", "ssh-keygen", "ssh")
+  if os.geteuid() != 0:
+    raise Skipped("only root may change to the user who has no rights")
+  for name in ("host", "user"):
+    side.tool([keys, "-q", "-t", "ed25519", "-N", "", "-f", side.path(name)])
+  os.makedirs("/run/sshd", exist_ok=True)
+  port = free_port()
+  process = side.server([server, "-D", "-e", "-f",
+                         side.write("conf", SSHD.format(port=port, root=side.folder))])
+  cmd = [client, "-p", str(port), "-i", side.path("user"), "-o", "UserKnownHostsFile=/dev/null", "-o",
+         "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR", "root@127.0.0.1"]
+  wait_for("the server answers", lambda: process.poll() is not None or
+           side.tool([*cmd, "echo up"], status=None) == b"up\n")
+  answers = [side.tool([*cmd, f"seq {n * 20000}"]) for n in range(1, 4)]
+  side.stop(process, signal.SIGTERM)
+  return [hashlib.md5(answer).hexdigest() for answer in answers]
+
+
+TOR = """DataDirectory {root}
+SocksPort 0
+ControlPort unix:{root}/c
+DisableNetwork 1
+Sandbox 1
+"""
+
+
+def tor(side):
+  """Tor without a network, in its sandbox of system calls, is asked and told to read its settings anew."""
+  program, root = side.need("tor"), side.path("tor")
+  os.mkdir(root, 0o700)
+  process = side.server([program, "--hush", "-f", side.write("torrc", TOR.format(root=root))])
+  wait_for("the server listens", lambda: process.poll() is not None or os.path.exists(root + "/c"))
+  answers = []
+  with socket.socket(socket.AF_UNIX) as link:
+    link.settimeout(60)
+    link.connect(root + "/c")
+    stream = link.makefile("rwb")
+    orders = ["AUTHENTICATE", *["SIGNAL RELOAD", "GETINFO version"] * 20, "GETCONF Sandbox", "QUIT"]
+    for order in orders:
+      stream.write(order.encode() + b"\r\n")
+      stream.flush()
+      lines = [stream.readline()]
+      while lines[-1][3:4] == b"-":
+        lines.append(stream.readline())
+      answers.append(lines)
+  side.stop(process, signal.SIGINT)
+  expect(answers[-2] == [b"250 Sandbox=1\r\n"], "no sandbox: " + repr(answers[-2]))
+  return answers
+
+
+PROGRAMS = {"mariadb": mariadb, "memcached": memcached, "apache": apache, "sshd": sshd, "tor": tor}
