@@ -71,9 +71,10 @@ MX_EXPORT int posix_memalign(void** p, size_t alignment, size_t size) MX_NOTHROW
 MX_EXPORT void* memalign(size_t alignment, size_t size) MX_NOTHROW;
 MX_EXPORT void* valloc(size_t size) MX_NOTHROW;
 MX_EXPORT void* pvalloc(size_t size) MX_NOTHROW;
-// Weak, because programs may bring their own. The C library's reallocarray would do, but libraries with
-// a malloc that stands behind ours, such as the sanitizers' run-times, have one as well.
-MX_EXPORT __attribute__((weak)) void* reallocarray(void* p, size_t count, size_t size) MX_NOTHROW;
+// Weak, because programs may bring their own. The C library's reallocarray would do, but libraries
+// with a malloc that stands behind ours, such as the sanitizers' run-times, have one as well.
+MX_EXPORT __attribute__((weak)) void* reallocarray(void* p, size_t count,
+                                                   size_t size) MX_NOTHROW;
 MX_EXPORT __attribute__((weak)) int reallocarr(void* ptrp, size_t count, size_t size);
 MX_EXPORT void* reallocf(void* p, size_t size);
 MX_EXPORT void cfree(void* p) MX_NOTHROW;
@@ -140,7 +141,7 @@ size_t malloc_usable_size(void* p) MX_NOTHROW {
   return mx_usable_of_block("malloc_usable_size", p);
 }
 
-size_t malloc_size(const void* p) { return MX_KNOWS_LIVE ? mi_malloc_size(p) : mx_usable(p); }
+size_t malloc_size(const void* p) { return mi_malloc_size(p); }
 
 size_t malloc_good_size(size_t size) { return mi_good_size(size); }
 

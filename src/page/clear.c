@@ -8,10 +8,10 @@
 #include "../os/os.h"
 
 // Clearing a byte, and verifying it, takes 0.3 to 0.5 ns on most machines: most of it is the cache
-// lines that the program would not have touched, and so it shows elsewhere. More than an OS page may
-// lie in memory that nobody has touched, which takes a page fault, and counts twice. So many bytes for
-// each millisecond of a thread are a 64th of its time; so many may be saved up. The clock is the
-// coarse one: the processor's counter may be forbidden (PR_SET_TSC, strict seccomp).
+// lines that the program would not have touched, and so it shows elsewhere. More than an OS page
+// may lie in memory that nobody has touched, which takes a page fault, and counts twice. So many
+// bytes for each millisecond of a thread are a 64th of its time; so many may be saved up. The clock
+// is the coarse one: the processor's counter may be forbidden (PR_SET_TSC, strict seccomp).
 #define CLEAR_EACH_MSEC ((uint64_t)40 << 10)
 #define CLEAR_SAVED ((int64_t)1 << 20)
 #define CLEAR_LOOKS 64      // blocks that are left as they are between two looks at the time
