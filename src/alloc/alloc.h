@@ -24,6 +24,8 @@ void mx_free_emptied(void* p);
 void mx_free_with_care(void* p);
 // In builds that clear freed blocks: one that is too large to be cleared in place.
 void mx_free_larger(void* p, mx_page_t* page);
+// What mx_free_checked does not know to be right.
+void mx_free_said(const char* function, void* p, size_t size, size_t align);
 
 // Frees a block for which this thread's magazine has no place (magazine.c). `theap` is its default
 // one, bound; false when there is no memory for magazines or no place, and nothing was done.

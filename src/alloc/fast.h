@@ -44,14 +44,12 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   size_t total;
   if (mx_unlikely(mx_mul_overflow(count, size, &total))) return mx_calloc_slow(count, size, theap);
   if (mx_unlikely(total - MX_SIZE_MIN > 64 - MX_PAD - MX_SIZE_MIN)) {
-    return MX_HARDEN ? mx_calloc_slow(count, size, theap) : mx_calloc_medium(total, theap);
+    return MX_HARDEN_SLOWLY ? mx_calloc_slow(count, size, theap) : mx_calloc_medium(total, theap);
   }
   const size_t rounded = total + MX_PAD + MX_ALIGN - 1;
   mx_page_t* const page = theap->bins.front[rounded / MX_ALIGN];
-  mx_block_t* const block =
-      (MX_CLEAR_FREED ? mx_take_zero(page, total, true) : mx_take(page, total, true));
+  mx_block_t* const block = mx_take(page, total, true);
   if (mx_unlikely(block == NULL)) return mx_calloc_slow(count, size, theap);
-  if (MX_CLEAR_FREED) return block;
   if (MX_HARDEN_SLOWLY) memset(block, 0, total);
   else mx_clear_small((uint8_t*)block, rounded & ~(size_t)(MX_ALIGN - 1));
   return block;
@@ -68,7 +66,8 @@ mx_inline size_t mx_usable(const void* p) {
 
 // Whether a block of the theap's heap can stay what it is when it gets this size; false says
 // nothing yet.
-mx_inline bool mx_can_stay(const mx_theap_t* theap, const void* p, size_t size) {
+mx_inline bool mx_can_stay(const mx_theap_t* theap, void* p, size_t size) {
+  if (MX_HARDEN) return mx_harden_stays(theap, p, size);
   if (!MX_KNOWS_BLOCKS || !mx_pagemap_is_near(p)) return false;
   const mx_page_t* const page = mx_pagemap_get_near(p);
   if (!mx_page_begins_block(page, p)) return false;
@@ -96,7 +95,7 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
       mx_free_larger(p, page);
       return;
     }
-    const mx_put_t put = mx_harden_put(page, p, false);
+    const mx_put_t put = mx_harden_put(page, p, false, MX_SIZE_UNSAID);
     if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
     else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_with_care(p);
     return;
@@ -105,5 +104,21 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
 }
 
 mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
+
+// Frees a block of which the program says how large and how aligned it is (SIZE_MAX, 0: it does
+// not); builds that check such frees compare that with the block.
+mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
+  if (!MX_CHECK_SIZED) {
+    mx_free(p);
+    return;
+  }
+  mx_page_t* const page = (mx_pagemap_is_near(p) ? mx_pagemap_get_near(p) : NULL);
+  const bool is_plain = (!MX_HARDEN_SLOWLY && size != SIZE_MAX && page != NULL &&
+                         mx_thread_is(mx_load_relaxed(&page->owner)) &&
+                         !mx_harden_is_larger(page) && (align == 0 || mx_is_aligned(p, align)));
+  const mx_put_t put = (is_plain ? mx_harden_put(page, p, false, size) : MX_PUT_REFUSED);
+  if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
+  else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_said(function, p, size, align);
+}
 
 #endif

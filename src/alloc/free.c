@@ -39,7 +39,7 @@ static void free_local(mx_page_t* page, void* p) {
 }
 
 mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
-  const mx_put_t put = mx_harden_put(page, p, true);
+  const mx_put_t put = mx_harden_put(page, p, true, MX_SIZE_UNSAID);
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
   else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_with_care(p);
 }
@@ -94,13 +94,8 @@ mx_noinline void mx_free_slow(void* p) {
   if (may) push_remote(page, block);
 }
 
-// Whether a canary in front of p would say that a block begins there.
-static bool has_canaries(const mx_page_t* page) {
-  return MX_HARDEN && page->bin != 0 && !mx_page_is_huge(page);
-}
-
 mx_noinline void mx_free_other(void* p, mx_page_t* page) {
-  if (has_canaries(page) && !is_mine(page) && mx_harden_put_remote(page, p)) {
+  if (mx_harden_has_canaries(page) && !is_mine(page) && mx_harden_put_remote(page, p)) {
     push_remote(page, p);
     return;
   }
@@ -109,6 +104,11 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
     return;
   }
   mx_free_slow(p);
+}
+
+mx_noinline void mx_free_said(const char* function, void* p, size_t size, size_t align) {
+  if (!mx_harden_agrees(p, size, align) && !mx_harden_check_sized(function, p, size, align)) return;
+  mx_free(p);
 }
 
 void* mx_block_of(const void* p) {

@@ -146,15 +146,62 @@ mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block,
   return mx_pad_is_state(mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(p + whole))), whole);
 }
 
-// Whether this is a live block that nobody wrote over; false says nothing yet.
+// Stands for the size of a block of which none is said.
+#define MX_SIZE_UNSAID UINT64_MAX
+
+// Whether this is a live block that nobody wrote over, of `said` bytes unless that is left open;
+// false says nothing yet.
 mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint64_t key,
-                                  bool is_small) {
+                                  bool is_small, uint64_t said) {
   if (MX_HARDEN_SLOWLY || mx_unlikely(mx_option(zero_on_free) != 0)) return false;
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
-  const uint64_t size = mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(block)));
+  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  const uint64_t size = (said == MX_SIZE_UNSAID ? mx_pad_state_of(key, pad) : said);
   if (mx_unlikely(!mx_pad_is_size(size))) return false;
+  // The canary of a size is one word, so that there is nothing to be taken apart.
+  if (said != MX_SIZE_UNSAID && mx_unlikely(pad != mx_pad_make(key, size))) return false;
   return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size, is_small));
+}
+
+// Whether canaries stand in front of a page's blocks.
+mx_inline bool mx_harden_has_canaries(const mx_page_t* page) {
+  return MX_HARDEN && page->bin != 0 && !mx_page_is_huge(page);
+}
+
+// Whether p is a live block of a page of blocks, of whichever thread, that nobody wrote over, and
+// of how many bytes. False says nothing yet.
+mx_inline bool mx_harden_knows(const void* p, size_t* size) {
+  if (!MX_PADDING || MX_LIVE_BITS || MX_HARDEN_SLOWLY || !mx_pagemap_is_near(p)) return false;
+  const mx_page_t* const page = mx_pagemap_get_near(p);
+  if (mx_unlikely(!mx_harden_has_canaries(page))) return false;
+  if (mx_unlikely((uintptr_t)p < (uintptr_t)page->start)) return false;  // nothing may be there
+  *size = (size_t)mx_pad_state(page, p);
+  if (mx_unlikely(*size > page->block_size - MX_PAD)) return false;
+  return mx_harden_end_is_intact(page, p, *size, false);
+}
+
+// Sets the size of a block of such a page that was just allocated, as mx_harden_shrink does; false
+// says nothing yet.
+mx_inline bool mx_harden_shrinks(void* block, size_t size) {
+  if (!MX_PADDING || MX_HARDEN_SLOWLY || !mx_pagemap_is_near(block)) return false;
+  const mx_page_t* const page = mx_pagemap_get_near(block);
+  if (mx_unlikely(!mx_harden_has_canaries(page))) return false;
+  mx_harden_set_size(page, block, size);
+  return true;
+}
+
+// Makes such a block of the theap's heap one of `size` bytes, as mx_harden_resize does; false says
+// nothing yet.
+mx_inline bool mx_harden_stays(const mx_theap_t* theap, void* p, size_t size) {
+  size_t old;
+  if (!mx_harden_knows(p, &old)) return false;
+  mx_page_t* const page = mx_pagemap_get_near(p);
+  const size_t most = page->block_size - MX_PAD;
+  if (size == 0 || size > most || size < most / 2) return false;
+  if (mx_load_relaxed(&theap->heap) != mx_page_heap(page)) return false;
+  mx_harden_set_size(page, p, size);
+  return true;
 }
 
 // What came of freeing a block.
@@ -164,12 +211,12 @@ typedef enum mx_put_e {
   MX_PUT_REFUSED,  // it takes more, or something is wrong: nothing has happened
 } mx_put_t;
 
-// Frees a block of a page of this thread; `is_larger` as for mx_clear_freed.
-mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger) {
+// Frees a block of a page of this thread; `is_larger` as for mx_clear_freed, `said` as above.
+mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger, uint64_t said) {
   mx_block_t* const block = (mx_block_t*)p;
   const bool is_small = (MX_CLEAR_FREED && !is_larger);
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key, is_small)) return MX_PUT_REFUSED;
+  if (!mx_harden_is_sound(page, block, key, is_small, said)) return MX_PUT_REFUSED;
   const uint64_t state = (MX_CLEAR_FREED ? mx_clear_freed(page, block, is_larger) : MX_PAD_FREE);
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
   if (MX_LIVE_BITS) mx_live_end(page, block);
@@ -200,7 +247,7 @@ mx_inline void mx_harden_leave(const mx_page_t* page, void* block) {
 mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   if (MX_LIVE_BITS || !MX_PADDING) return false;
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key, false)) return false;
+  if (!mx_harden_is_sound(page, block, key, false, MX_SIZE_UNSAID)) return false;
   const bool is_larger = mx_harden_is_larger(page);
   if (is_larger) mx_harden_leave(page, block);
   const bool is_clear =

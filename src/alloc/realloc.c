@@ -77,7 +77,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   }
   void* const p =
       (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
-  if (MX_HARDEN && p != NULL) {
+  if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);
     note_stay(mx_pagemap_get(p), size);
   }
@@ -167,13 +167,15 @@ static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool 
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
-  if (mx_unlikely(mx_block_of(p) == NULL)) {
+  size_t usable;
+  const bool is_known = mx_harden_knows(p, &usable);
+  if (mx_unlikely(!is_known && mx_block_of(p) == NULL)) {
     if (!MX_KNOWS_LIVE) mx_error(EINVAL, "realloc: invalid pointer %p\n", p);
     else mx_verify_pointer("realloc", p);
     mx_os_set_errno(EINVAL);
     return NULL;
   }
-  const size_t usable = mx_usable_size(p);
+  if (!is_known) usable = mx_usable_size(p);
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
   mx_page_t* const page = mx_pagemap_get(p);
   const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);

@@ -9,15 +9,6 @@
 #define MX_ANY_SIZE SIZE_MAX
 #define MX_ANY_ALIGN ((size_t)0)
 
-// Frees p; checked builds first compare with what the block was allocated as.
-mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
-  if (MX_CHECK_SIZED && mx_unlikely(!mx_harden_agrees(p, size, align)) &&
-      !mx_harden_check_sized(function, p, size, align)) {
-    return;
-  }
-  mx_free(p);
-}
-
 MX_BEGIN_DECLS
 // operator new in full; when there is no memory it may throw, the other one returns NULL.
 void* mx_new_slow(size_t size);
