@@ -136,8 +136,10 @@ class Heap:
         page = Page()
         page.at, page.guarded, page.live_map = at, None, None
         for name in ("start", "block_size", "used", "capacity", "reserved", "bin", "lend", "owner",
-                     "free", "remote", "theap", "heap", "arena", "key", "next"):
+                     "free", "remote", "heap", "arena", "key", "next"):
             setattr(page, name, of(data, "page." + name))
+        # Builds that have something else in its place keep it behind the record.
+        page.theap = (0 if page.bin == layout["bin_huge"] else layout.at_field(at, "page.theap"))
         page.slices = of(data, "page.slice_count")
         page.first = page.start - page.start % self.slice
         if arena is not None:

@@ -24,7 +24,7 @@ void mx_free_emptied(void* p);
 void mx_free_with_care(void* p);
 // In builds that clear freed blocks: one that is too large to be cleared in place.
 void mx_free_larger(void* p, mx_page_t* page);
-// What mx_free_checked does not know to be right.
+// What mx_free_as does not know to be right; reports by the function's name what is wrong.
 void mx_free_said(const char* function, void* p, size_t size, size_t align);
 
 // Frees a block for which this thread's magazine has no place (magazine.c). `theap` is its default

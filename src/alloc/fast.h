@@ -106,19 +106,22 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
 mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
 
 // Frees a block of which the program says how large and how aligned it is (SIZE_MAX, 0: it does
-// not); builds that check such frees compare that with the block.
-mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
-  if (!MX_CHECK_SIZED) {
-    mx_free(p);
-    return;
-  }
-  mx_page_t* const page = (mx_pagemap_is_near(p) ? mx_pagemap_get_near(p) : NULL);
-  const bool is_plain = (!MX_HARDEN_SLOWLY && size != SIZE_MAX && page != NULL &&
-                         mx_thread_is(mx_load_relaxed(&page->owner)) &&
-                         !mx_harden_is_larger(page) && (align == 0 || mx_is_aligned(p, align)));
-  const mx_put_t put = (is_plain ? mx_harden_put(page, p, false, size) : MX_PUT_REFUSED);
+// not), in builds that compare that with the block: false when this is more than the simple case,
+// or wrong. Nothing has happened then.
+mx_inline bool mx_free_as(void* p, size_t size, size_t align) {
+  if (!MX_CHECK_SIZED || MX_HARDEN_SLOWLY || !mx_pagemap_is_near(p)) return false;
+  mx_page_t* const page = mx_pagemap_get_near(p);
+  if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) return false;
+  if (size == SIZE_MAX || mx_harden_is_larger(page)) return false;
+  if (align > 0 && mx_unlikely(!mx_is_aligned(p, align))) return false;
+  const mx_put_t put = mx_harden_put(page, p, false, size);
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
-  else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_said(function, p, size, align);
+  return put != MX_PUT_REFUSED;
+}
+
+mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
+  if (!MX_CHECK_SIZED) mx_free(p);
+  else if (mx_unlikely(!mx_free_as(p, size, align))) mx_free_said(function, p, size, align);
 }
 
 #endif

@@ -16,13 +16,13 @@ static bool is_mine(const mx_page_t* page) {
 mx_noinline void mx_free_emptied(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   mx_call_enter();
-  mx_theap_page_emptied(page->theap, page);
+  mx_theap_page_emptied(mx_page_theap(page), page);
   mx_call_leave();
 }
 
 // Nobody has a pointer into a page without live blocks any more: its frees are fast again.
 static void end_shift(mx_page_t* page) {
-  const bool is_current = (page->theap->bins.current[page->bin] == page);
+  const bool is_current = (mx_page_theap(page)->bins.current[page->bin] == page);
   if (page->used > (is_current ? 1u : 0u)) return;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   mx_store_relaxed(&page->owner, mx_load_relaxed(&page->owner) & ~MX_OWNER_SHIFTED);
@@ -30,11 +30,12 @@ static void end_shift(mx_page_t* page) {
 
 static void free_local(mx_page_t* page, void* p) {
   mx_call_enter();
-  if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(page->theap, page);
+  mx_theap_t* const theap = mx_page_theap(page);
+  if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(theap, page);
   const bool emptied =
       (MX_HARDEN ? mx_harden_free(page, p) : mx_page_push(page, (mx_block_t*)p));
   if (mx_load_relaxed(&page->shifted) != 0) end_shift(page);
-  if (emptied) mx_theap_page_emptied(page->theap, page);
+  if (emptied) mx_theap_page_emptied(theap, page);
   mx_call_leave();
 }
 
@@ -47,7 +48,7 @@ mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
 mx_noinline void mx_free_with_care(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   mx_call_enter();
-  if (mx_harden_free(page, p)) mx_theap_page_emptied(page->theap, page);
+  if (mx_harden_free(page, p)) mx_theap_page_emptied(mx_page_theap(page), page);
   mx_call_leave();
 }
 

@@ -38,7 +38,7 @@ static uint16_t magazine_most(size_t bin) {
 }
 
 static void free_own(mx_page_t* page, mx_block_t* block) {
-  mx_theap_t* const theap = page->theap;
+  mx_theap_t* const theap = mx_page_theap(page);
   if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(theap, page);
   if (mx_page_push(page, block)) mx_theap_page_emptied(theap, page);
 }

@@ -141,7 +141,7 @@ bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void* p,
   if (heap != NULL && mx_page_heap(page) != mx_api_heap(heap)) return false;
   // A page that still grows or serves allocations is about to be used better; only its owner can
   // tell, so one of another thread counts as such.
-  const mx_theap_t* const theap = page->theap;
+  const mx_theap_t* const theap = mx_page_theap(page);
   if (theap == NULL || theap->first != mx_tls_theap->first) return false;
   if (page->capacity < page->reserved && page->is_final == 0) return false;
   if (theap->bins.current[page->bin] == page) return false;

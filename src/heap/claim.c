@@ -23,7 +23,7 @@ static long adopt_limit(const mx_theap_t* theap, size_t bin) {
 static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
-  if (page->theap == theap || policy == 1) return true;
+  if (mx_page_theap(page) == theap || policy == 1) return true;
   if (theap->first->thread.is_pooled) return false;
   const long limit = adopt_limit(theap, page->bin);
   if (limit <= 0) return false;

@@ -170,7 +170,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     else repair_list(page);
     page->retained_slot = 0;
     page->is_listed = 0;
-    page->theap = NULL;
+    mx_page_set_theap(page, NULL);
     page->next = page->prev = NULL;
     mx_page_collect(page);
     mx_page_abandon(page);

@@ -26,7 +26,7 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   mx_check(page->arena != NULL || mx_page_is_huge(page));
   if (mx_page_is_huge(page) || !is_cacheable(heap, page)) return false;
   mx_store_relaxed(&page->owner, (uintptr_t)0);
-  page->theap = NULL;
+  mx_page_set_theap(page, NULL);
   page->free = NULL;
   page->used = 0;
   page->retained_slot = 0;

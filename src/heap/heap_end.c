@@ -110,7 +110,7 @@ static void forget_page(const mx_page_t* page) {
   mx_check(mx_lock_is_mine(&mx_page_heap(page)->lock));
   const size_t bin = page->bin;
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
-  mx_theap_t* const theap = page->theap;
+  mx_theap_t* const theap = mx_page_theap(page);
   mx_theap_set_current(theap, bin, &mx_page_none);
   theap->lists.partial[bin] = theap->lists.full[bin] = NULL;
   theap->lists.partial_count[bin] = theap->lists.full_count[bin] = 0;

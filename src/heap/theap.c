@@ -94,7 +94,7 @@ static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
 }
 
 static void release(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->used == 0 && page->theap == theap);
+  mx_check(page->used == 0 && mx_page_theap(page) == theap);
   forget_retained(theap, page);
   remove_partial(theap, page);
   mx_page_release(page);
@@ -145,7 +145,7 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->used == 0 && page->theap == theap);
+  mx_check(page->used == 0 && mx_page_theap(page) == theap);
   if (page->retained_slot != 0 || retain(theap, page)) return;
   release(theap, page);
 }
@@ -153,7 +153,7 @@ void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
 // ---- the current page --------------------------------------------------------------------------
 
 static void make_current(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->theap == theap && theap->bins.current[page->bin] == &mx_page_none);
+  mx_check(mx_page_theap(page) == theap && theap->bins.current[page->bin] == &mx_page_none);
   mx_theap_set_current(theap, page->bin, page);
   page->used++;
 }
@@ -185,7 +185,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->theap == theap);
+  mx_check(mx_page_theap(page) == theap);
   remove_full(theap, page);
   push_tail(theap, page);
   mx_arenas_wake_background();
@@ -276,7 +276,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = theap->lists.partial[bin];
     return page == NULL ? NULL : take_partial(theap, page);
   }
-  page->theap = theap;
+  mx_page_set_theap(page, theap);
   mx_page_set_owner(page, theap->tid);
   return page;
 }
@@ -321,8 +321,8 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
 
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->tid != 0 && page->retained_slot == 0);
-  const bool was_ours = (page->theap == theap);
-  page->theap = theap;
+  const bool was_ours = (mx_page_theap(page) == theap);
+  mx_page_set_theap(page, theap);
   mx_page_set_owner(page, theap->tid);
   // What others allocated is freed soon, too, or never.
   if (was_ours) push_tail(theap, page);
@@ -364,7 +364,8 @@ static void release_idle(mx_theap_t* theap) {
 
 static bool is_own(const mx_theap_t* theap, const mx_page_t* page, size_t bin) {
   const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
-  if (page->bin != bin || page->theap != theap || mx_pagemap_get(page->start) != page) return false;
+  if (page->bin != bin || mx_page_theap(page) != theap) return false;
+  if (mx_pagemap_get(page->start) != page) return false;
   return owner == (theap->tid & ~MX_OWNER_TAGS) && mx_page_is_valid(page);
 }
 
@@ -422,13 +423,13 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
 }
 
 static void collect_partial(mx_theap_t* theap, mx_page_t* page, bool force) {
-  mx_check(page->theap == theap);
+  mx_check(mx_page_theap(page) == theap);
   collect_verified(page, force);
   if (page->used == 0 && (force || page->retained_slot == 0)) release(theap, page);
 }
 
 static void collect_full(mx_theap_t* theap, mx_page_t* page, bool force) {
-  mx_check(page->theap == theap);
+  mx_check(mx_page_theap(page) == theap);
   if (MX_PADDING && force) mx_page_verify(page);
   if (!mx_page_collect(page)) return;
   mx_theap_page_unfull(theap, page);

@@ -185,9 +185,15 @@ static mx_noinline void delete_other(void* p, mx_page_t* page) {
 }
 
 // The names are those for reports.
-mx_inline void end(const char* name, void* p, size_t size, size_t align) {
-  if (MX_CHECK_SIZED && mx_owns_free()) mx_free_checked(name, p, size, align);
+static mx_noinline void end_said(const char* name, void* p, size_t size, size_t align) {
+  if (mx_owns_free()) mx_free_said(name, p, size, align);
   else mx_free_or(p, delete_slow, delete_other);
+}
+
+// What lies in one of our pages is ours, whoever has free.
+mx_inline void end(const char* name, void* p, size_t size, size_t align) {
+  if (!MX_CHECK_SIZED) mx_free_or(p, delete_slow, delete_other);
+  else if (mx_unlikely(!mx_free_as(p, size, align))) end_said(name, p, size, align);
 }
 
 void DELETE(l, )(void* p) { mx_free_or(p, delete_slow, delete_other); }

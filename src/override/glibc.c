@@ -63,7 +63,7 @@ static void tally_page(tally_t* tally, const mx_page_t* page) {
   const size_t carved = page->capacity;
   size_t used = page->used;
   // A current page counts itself as well. Records of theaps never go away, so this one is there.
-  const mx_theap_t* const theap = page->theap;
+  const mx_theap_t* const theap = mx_page_theap(page);
   if (theap != NULL && theap->bins.current[bin] == page && used > 0) used--;
   if (used > carved) used = carved;
   tally->live_count[bin] += used;

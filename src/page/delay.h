@@ -16,28 +16,19 @@
 
 #include "freelist.h"
 
-#define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
 #define MX_WAIT_BYTES 512
 
-typedef struct mx_page_extra_s {
-  mx_block_t* wait[MX_WAIT_PLACES];
-  uint32_t random;  // what the next place is drawn with
-  uint32_t mask;    // how many places there are, less one
-} mx_page_extra_t;
-
 mx_static_assert((MX_WAIT_PLACES & (MX_WAIT_PLACES - 1)) == 0, "some bits choose one");
-mx_static_assert(!MX_QUARANTINE || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
-                 "it fits its place");
-
-mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
-  return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
+mx_inline mx_block_t** mx_page_wait_place(const mx_page_t* page, size_t i) {
+  mx_check(i < MX_WAIT_PLACES);
+  return MX_WAIT_IN_RECORD ? (mx_block_t**)(uintptr_t)&page->wait : &mx_page_extra(page)->wait[i];
 }
 
 // Draws the place of the next freed block: upper bits of a congruential generator, whose start only
 // the page's key tells.
 mx_inline mx_block_t** mx_page_delay_place(mx_page_t* page) {
+  if (MX_WAIT_PLACES == 1) return mx_page_wait_place(page, 0);
   mx_page_extra_t* const extra = mx_page_extra(page);
-  if (MX_WAIT_PLACES == 1) return &extra->wait[0];
   const uint32_t random = extra->random;
   extra->random = random * 0x915F77F5u + 0x6B43A9B5u;
   return &extra->wait[(random >> 26) & extra->mask];
@@ -61,7 +52,7 @@ mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block, bool is_smal
 
 // Lets a freed block wait, whose link is written, and one that has waited no longer. Owner only.
 mx_inline void mx_page_wait(mx_page_t* page, mx_block_t* block, bool is_small) {
-  mx_check(block != NULL && mx_page_extra(page)->mask < MX_WAIT_PLACES);
+  mx_check(block != NULL && (MX_WAIT_IN_RECORD || mx_page_extra(page)->mask < MX_WAIT_PLACES));
   mx_block_t** const place = mx_page_delay_place(page);
   mx_block_t* const old = *place;
   mx_check(old != block);

@@ -68,7 +68,7 @@ static void report_slack(const uint8_t* block, size_t size) {
 // Whether free blocks lead to each other, and those in quarantine to nothing.
 static bool verify_links(const mx_page_t* page) {
   for (size_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
-    const mx_block_t* const block = mx_page_extra(page)->wait[i];
+    const mx_block_t* const block = *mx_page_wait_place(page, i);
     if (block == NULL || mx_block_is_last(page, block)) continue;
     mx_freelist_corrupted(page, block, block->next ^ (uintptr_t)mx_place_key(page, block));
     return false;

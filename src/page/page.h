@@ -73,8 +73,9 @@ struct mx_page_s {
   uint8_t* start;
   size_t block_size;
   union {
-    struct mx_theap_s* theap;  // owned: whose; abandoned: whose it was (compared, never followed)
-    void* note;                // of a sampled huge page: what the profiler has of its block
+    struct mx_theap_s* owning;  // mx_page_theap, where `wait` does not take its place
+    mx_block_t* wait;           // in the secure build: the block in quarantine (page/delay.h)
+    void* note;                 // of a sampled huge page: what the profiler has of its block
   };
   union {
     uint64_t key;         // of links and canaries in this page, in builds that have them
@@ -98,6 +99,11 @@ struct mx_page_s {
   struct mx_page_s* heap_prev;
 };
 
+// Where one block waits in quarantine it does so in the line that every free reads. What is rarely
+// asked for, whose the page is, has moved behind the record then.
+#define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
+#define MX_WAIT_IN_RECORD (MX_QUARANTINE && MX_WAIT_PLACES == 1)
+
 // Memory tools are told of all slices at once.
 #define MX_PAGE_GROWS (!MX_TRACK)
 
@@ -117,6 +123,33 @@ MX_BEGIN_DECLS
 // Stands where there is no page: it has no block and no owner.
 extern mx_hidden mx_page_t mx_page_none;
 MX_END_DECLS
+
+// What lies behind the record of a page of blocks, in its arena: in builds with a quarantine.
+typedef struct mx_page_extra_s {
+  struct mx_theap_s* owning;         // with MX_WAIT_IN_RECORD
+  mx_block_t* wait[MX_WAIT_PLACES];  // without
+  uint32_t random;                   // what the next place is drawn with
+  uint32_t mask;                     // how many places there are, less one
+} mx_page_extra_t;
+
+mx_static_assert(!MX_QUARANTINE || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
+                 "it fits its place");
+
+mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
+  return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
+}
+
+// The theap of a page of blocks: owned: whose; abandoned: whose it was (compared, never followed).
+mx_inline struct mx_theap_s* mx_page_theap(const mx_page_t* page) {
+  mx_check(page->bin != MX_BIN_HUGE);
+  return MX_WAIT_IN_RECORD ? mx_page_extra(page)->owning : page->owning;
+}
+
+mx_inline void mx_page_set_theap(mx_page_t* page, struct mx_theap_s* theap) {
+  mx_check(page->bin != MX_BIN_HUGE);
+  if (MX_WAIT_IN_RECORD) mx_page_extra(page)->owning = theap;
+  else page->owning = theap;
+}
 
 mx_inline size_t mx_page_size(const mx_page_t* page) {
   return (size_t)page->slice_count * MX_SLICE_SIZE;

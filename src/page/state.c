@@ -73,6 +73,7 @@ void mx_page_init_delay(mx_page_t* page) {
   memset(extra, 0, sizeof(*extra));
   extra->random = (uint32_t)(page->key >> 32);
   const size_t places = mx_min(MX_WAIT_BYTES / page->block_size, MX_WAIT_PLACES);
+  *mx_page_wait_place(page, 0) = NULL;
   extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
 }
 
@@ -81,19 +82,19 @@ bool mx_page_end_delay(mx_page_t* page) {
   mx_check(extra->mask < MX_WAIT_PLACES);
   bool any = false;
   for (uint32_t i = 0; i <= extra->mask; i++) {
-    mx_block_t* const block = extra->wait[i];
+    mx_block_t** const place = mx_page_wait_place(page, i);
+    mx_block_t* const block = *place;
     if (block == NULL) continue;
     mx_check(mx_page_is_block(page, block));
     mx_page_end_wait(page, block, false);
-    extra->wait[i] = NULL;
+    *place = NULL;
     any = true;
   }
   return any;
 }
 
 void mx_page_forget_delay(mx_page_t* page) {
-  mx_page_extra_t* const extra = mx_page_extra(page);
-  for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) extra->wait[i] = NULL;
+  for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) *mx_page_wait_place(page, i) = NULL;
 }
 
 bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {

@@ -80,7 +80,8 @@ static void add_all(taking_t* t, mx_report_row_t row, const void* start, size_t 
 // Records are never given back, so a page that changes hands meanwhile leads to a record all the
 // same.
 static bool owner_sleeps(taking_t* t, const mx_page_t* page) {
-  const mx_theap_t* const first = (page->theap == NULL ? NULL : page->theap->first);
+  const mx_theap_t* const theap = mx_page_theap(page);
+  const mx_theap_t* const first = (theap == NULL ? NULL : theap->first);
   if (first == NULL) return false;
   seen_t* const seen = &t->seen[((uintptr_t)first / sizeof(mx_theap_t)) % SEEN_THREADS];
   if (seen->first != first) {

@@ -29,7 +29,7 @@ static void damage(int what) {
   mx_page_t* const page = some_page();
   switch (what) {
     case COUNT: page->used = page->capacity + 2; break;
-    case OWNER: page->theap = NULL; break;
+    case OWNER: mx_page_set_theap(page, NULL); break;
     case BIN: page->bin++; break;
     case CAPACITY: page->capacity = page->reserved + 1; break;
     case LIST: mx_tls_theap->lists.partial_count[page->bin]++; break;

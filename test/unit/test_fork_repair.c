@@ -63,13 +63,11 @@ static void runs_in_a_circle(mx_page_t* page) {
   mx_block_set_next(page, page->free, page->free);
 }
 
-static mx_page_extra_t* extra_of(mx_page_t* page) { return mx_page_extra(page); }
-
 // The first n waiting blocks are on the list, but still have their places.
 static void ends_delay(mx_page_t* page, int n) {
   if (!MX_QUARANTINE) return;
   for (int i = 0; i < MX_WAIT_PLACES; i++) {
-    mx_block_t* const block = extra_of(page)->wait[i];
+    mx_block_t* const block = *mx_page_wait_place(page, i);
     if (block == NULL || n-- <= 0) continue;
     mx_block_set_next(page, block, page->free);
     page->free = block;
@@ -79,7 +77,7 @@ static void one_is_back(mx_page_t* page) { ends_delay(page, 1); }
 static void all_are_back(mx_page_t* page) { ends_delay(page, MX_WAIT_PLACES); }
 static void waits_for_no_block(mx_page_t* page) {
   if (!MX_QUARANTINE) return;
-  extra_of(page)->wait[0] = (mx_block_t*)live[BLOCKS - 2];  // which is in use
+  *mx_page_wait_place(page, 0) = (mx_block_t*)live[BLOCKS - 2];  // which is in use
 }
 
 // The other thread had a block in hand that it had not filled yet, as a free one is in debug builds.
