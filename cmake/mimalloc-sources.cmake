@@ -52,6 +52,7 @@ set(mi_source_names
   heap/hole_walk.c
   heap/huge_cache.c
   heap/os_pages.c
+  heap/parked.c
   heap/own_ranges.c
   heap/subproc.c
   heap/theap.c

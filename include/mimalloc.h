@@ -1166,6 +1166,7 @@ typedef enum mi_option_e {
   mi_option_prof_at_limit,                  ///< write one when memory runs out (0)
   mi_option_prof_pins,                      ///< look what keeps free memory, see MI_PROF_PINNED (0)
   mi_option_check_every,                    ///< verify blocks every so many slow allocations (0)
+  mi_option_theap_retain,                   ///< keep so many ended threads' pages together (8)
   _mi_option_last,                          ///< how many options there are
   // Names of older releases.
   mi_option_large_os_pages = mi_option_allow_large_os_pages,  ///< older name

@@ -66,6 +66,7 @@
 #include "heap/hole_walk.c"
 #include "heap/huge_cache.c"
 #include "heap/os_pages.c"
+#include "heap/parked.c"
 #include "heap/own_ranges.c"
 #include "heap/subproc.c"
 #include "heap/theap.c"

@@ -20,6 +20,11 @@ class Page:
     def is_owned(self):
         return self.remote & 1
 
+    @property
+    def is_a_threads(self):
+        """Not so pages of theaps whose threads ended, which wait for the next threads."""
+        return self.is_owned and self.owner != 0
+
     def blocks_live(self, layout):
         """How many; for pages in use one more or less."""
         rests = self.lend & layout["page_rests"]
@@ -331,7 +336,7 @@ class Heap:
     def thread_name(self, page):
         if self.is_huge(page):
             return "no thread"
-        if not page.is_owned:
+        if not page.is_a_threads:
             return "no thread: abandoned"
         theap = self.theaps.get(page.theap)
         if theap is None:

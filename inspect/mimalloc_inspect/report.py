@@ -93,13 +93,13 @@ class Report:
 
     def row_of_free(self, page, live):
         layout = self.layout
-        if page.is_owned and not page.lend & layout["page_rests"]:
+        if page.is_a_threads and not page.lend & layout["page_rests"]:
             return "free_current"
         if live == 0:
             return "free_empty"
         if page.lend & layout["page_holes"]:
             return "free_pinned"
-        if not page.is_owned:
+        if not page.is_a_threads:
             return "free_abandoned"
         number = self.heap.theaps.get(page.theap, (0, 0, 0))[1]
         return "free_sleeping" if number in self.sleeping else "free_partial"

@@ -2,6 +2,7 @@
 // What is done when there is no memory.
 #include "../base/hooks.h"
 #include "../heap/huge_cache.h"
+#include "../heap/parked.h"
 #include "../heap/theap.h"
 #include "../os/os.h"
 #include "alloc.h"
@@ -10,6 +11,7 @@
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
+  mx_parked_give_up(theap->subproc, true);
   mx_arenas_purge(&theap->subproc->arenas, true);
 }
 

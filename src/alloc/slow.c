@@ -9,6 +9,7 @@
 
 #include "../base/hooks.h"
 #include "../heap/huge_cache.h"
+#include "../heap/parked.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../os/os.h"
@@ -16,7 +17,7 @@
 #include "harden.h"
 #include "sample.h"
 
-#define KEPT_HUGE_VISITS 64  // slow visits between two looks at how long a kept block waited
+#define KEPT_VISITS 64  // slow visits between two looks at what waited too long
 
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
@@ -46,7 +47,9 @@ static void note_visit(mx_theap_t* theap) {
   theap->visits++;
   mx_theap_housekeeping(theap);
   if (MX_PADDING) check_some(theap);
-  if (theap->visits % KEPT_HUGE_VISITS == 0) mx_huge_cache_flush(false);
+  if (theap->visits % KEPT_VISITS != 0) return;
+  mx_huge_cache_flush(false);
+  mx_parked_give_up(theap->subproc, false);
 }
 
 // One visit of the slow path, for a theap that may still have to be made.

@@ -11,6 +11,7 @@
 #include "../heap/heap_end.h"
 #include "../heap/heap_record.h"
 #include "../heap/os_pages.h"
+#include "../heap/parked.h"
 #include "../heap/subproc.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
@@ -161,6 +162,7 @@ bool mi_heap_visit_blocks(mi_heap_t* heap, bool visit_blocks, mi_block_visit_fun
 bool mi_heap_visit_abandoned_blocks(mi_heap_t* heap, bool visit_blocks, mi_block_visit_fun* visitor,
                                     void* arg) {
   const mx_visit_t visit = {visitor, arg, visit_blocks, true};
+  mx_parked_give_up(mx_api_heap(heap)->subproc, true);
   return mx_walk_heap(mx_api_heap(heap), &visit);
 }
 
@@ -169,6 +171,7 @@ bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag, bool vi
   mx_subproc_t* const subproc = mx_api_subproc(subproc_id);
   if (subproc == NULL || mx_option(visit_abandoned) == 0) return false;
   const mx_visit_t visit = {visitor, arg, visit_blocks, true};
+  mx_parked_give_up(subproc, true);
   return mx_walk_subproc(subproc, heap_tag, &visit);
 }
 

@@ -220,5 +220,8 @@
 #ifndef MI_DEFAULT_CHECK_EVERY
 #define MI_DEFAULT_CHECK_EVERY 0
 #endif
+#ifndef MI_DEFAULT_THEAP_RETAIN
+#define MI_DEFAULT_THEAP_RETAIN 8
+#endif
 
 #endif

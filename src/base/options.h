@@ -93,7 +93,8 @@
   X(prof_peak, PROF_PEAK, 0, LONG_MAX)                                                    \
   X(prof_at_limit, PROF_AT_LIMIT, 0, LONG_MAX)                                            \
   X(prof_pins, PROF_PINS, 0, LONG_MAX)                                                    \
-  X(check_every, CHECK_EVERY, 0, LONG_MAX)
+  X(check_every, CHECK_EVERY, 0, LONG_MAX)                                                \
+  X(theap_retain, THEAP_RETAIN, 0, 8)
 
 #define MX_OPTION_ENUM(name, caps, least, most) mx_opt_##name,
 typedef enum mx_option_e { MX_OPTIONS(MX_OPTION_ENUM) mx_opt_count } mx_option_t;

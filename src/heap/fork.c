@@ -46,6 +46,7 @@
 #include "fork.h"
 #include "heap_record.h"
 #include "os_pages.h"
+#include "parked.h"
 #include "subproc.h"
 #include "theap_record.h"
 #include "thread_life.h"
@@ -208,7 +209,7 @@ static bool has_vanished_threads(void) {
     if (mx_load_relaxed(&s->arenas.purging) != 0) return true;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
       for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->links.next_in_heap) {
-        if (!is_of_this_thread(theap)) return true;
+        if (!is_of_this_thread(theap) && !mx_theap_is_parked(theap)) return true;
       }
     }
   }
@@ -219,7 +220,8 @@ static void recycle_theaps(mx_heap_t* heap) {
   for (mx_theap_t *next = heap->theaps, *theap; (theap = next) != NULL;) {
     next = theap->links.next_in_heap;
     if (is_of_this_thread(theap)) continue;
-    if (theap->first == theap) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
+    const bool is_counted = (theap->first == theap && theap->tid != 0);
+    if (is_counted) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
     mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
@@ -235,8 +237,11 @@ static void repair_all(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_store_relaxed(&s->trimming, 0);
   }
-  // Pages that records keep would look like pages of vanished threads.
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) mx_heap_release_cached(s);
+  // Pages that records keep would look like pages of vanished threads, as those of parked theaps.
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    mx_heap_release_cached(s);
+    mx_parked_give_up(s, true);
+  }
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) repair_arenas(&s->arenas);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);

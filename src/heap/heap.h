@@ -28,6 +28,9 @@ typedef struct mx_subproc_s mx_subproc_t;
 
 #define MX_RETAINED_MAX 62       // empty pages that a theap keeps for a while
 
+// Theaps of ended threads that wait for others.
+#define MX_PARKED_MAX 8
+
 #define MX_HEAP_GONE UINT64_MAX
 
 // Pages that the record of a destroyed heap keeps, and about how many all of a sub-process' do.
@@ -127,7 +130,7 @@ typedef struct mx_theap_thread_s {
 // What every thread writes lies in front, on one OS page if it can be.
 struct mx_theap_s {
   mx_theap_bins_t bins;
-  uintptr_t tid;               // what this thread writes into page->owner
+  uintptr_t tid;               // what this thread writes into page->owner; 0: it is parked
   mx_atomic(mx_heap_t*) heap;  // NULL: bound to none, all lists are empty
   mx_theap_sampling_t sampling;
   mx_theap_trimming_t trimming;
@@ -167,6 +170,13 @@ struct mx_heap_s {
   struct mx_ranges_s* ranges;   // under the lock; NULL until there are any (see own_ranges.c)
 };
 
+// A place for the theap of a thread that ended: see parked.c.
+typedef struct mx_parked_s {
+  mx_atomic(mx_theap_t*) theap;  // who exchanges it for NULL owns it
+  mx_atomic(uint32_t) since;     // low bits of the clock, in ms, and
+  mx_atomic(uint32_t) slices;    // in its pages: hints
+} mx_parked_t;
+
 // What a start touches lies together, from the lock to the beginning of the arenas.
 struct mx_subproc_s {
   mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for an abandoned page
@@ -188,6 +198,7 @@ struct mx_subproc_s {
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_heap_t main_heap;
   mx_arenas_t arenas;
+  mx_parked_t parked[MX_PARKED_MAX];           // theaps of threads that ended
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
 };
 

@@ -13,6 +13,7 @@
 #include "heap_end.h"
 #include "heap_record.h"
 #include "os_pages.h"
+#include "parked.h"
 #include "subproc.h"
 #include "theap_record.h"
 #include "thread_life.h"
@@ -115,6 +116,7 @@ static void end_notes(mx_subproc_t* subproc) {
 static void drop_all(mx_subproc_t* subproc) {
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_destroy(heap);
   mx_heap_release_cached(subproc);
+  mx_parked_give_up(subproc, true);
   mx_heap_t* const main_heap = &subproc->main_heap;
   mx_heap_drop_theaps(main_heap);
   mx_lock_release(&main_heap->lock);
@@ -199,6 +201,7 @@ void mx_subproc_delete(mx_subproc_t* subproc) {
   begin_end(subproc);
   for (mx_heap_t* heap; (heap = any_first_class_heap(subproc)) != NULL;) mx_heap_delete(heap);
   mx_heap_release_cached(subproc);
+  mx_parked_give_up(subproc, true);
   hand_over_theaps(&subproc->main_heap, &to->main_heap);
   hand_over_os_pages(subproc, to);
   hand_over_arenas(subproc, to);

@@ -153,6 +153,23 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
   mx_count_add_locked(&heap->counters.theaps, -1);
 }
 
+// The theap's lock is held, so the heap can change in one way only: from one that is deleted to the
+// main one, under the former's lock.
+void mx_theap_unbind(mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&theap->lock));
+  for (bool done = false; !done;) {
+    mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
+    if (heap == NULL) return;
+    mx_lock_acquire(&heap->lock);
+    if (mx_load_relaxed(&theap->heap) == heap) {
+      mx_theap_unlink(heap, theap);
+      mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
+      done = true;
+    }
+    mx_lock_release(&heap->lock);
+  }
+}
+
 void mx_theap_orphan(mx_theap_t* theap) {
   mx_check(theap->first != NULL);
   if (theap->links.is_orphan) return;

@@ -17,6 +17,8 @@ void mx_theap_orphan(mx_theap_t* theap);
 // Enters a theap in a heap's list, binding it, and takes it out; the heap's lock is held.
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap);
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap);
+// Takes a theap out of the heap that it is bound to, if there is one. Its own lock is held.
+void mx_theap_unbind(mx_theap_t* theap);
 // Forgets all pages, without a look at them.
 void mx_theap_wipe(mx_theap_t* theap);
 bool mx_theap_visit_locks(mx_lock_visit_fn* visit);

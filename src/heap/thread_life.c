@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The life of a thread as the library sees it: its first allocation gives it a theap, its end
-// abandons what it leaves, and whatever it does after that starts anew.
+// leaves that to the next thread (see parked.c) or abandons the pages, and whatever it does after
+// that starts anew.
 //
 // A thread's theaps form a list that begins with its first one, of the main heap of the thread's
 // sub-process. The others are found by the number of their heap's record in a table that the first
@@ -19,6 +20,7 @@
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "heap_record.h"
+#include "parked.h"
 #include "theap.h"
 #include "theap_record.h"
 #include "thread_life.h"
@@ -63,23 +65,6 @@ static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   mx_lock_release(&heap->lock);
 }
 
-// The theap's lock is held, so the heap can change in one way only: from one that is deleted to the
-// main one, under the former's lock.
-static void unbind(mx_theap_t* theap) {
-  mx_check(mx_lock_is_mine(&theap->lock));
-  for (bool done = false; !done;) {
-    mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
-    if (heap == NULL) return;
-    mx_lock_acquire(&heap->lock);
-    if (mx_load_relaxed(&theap->heap) == heap) {
-      mx_theap_unlink(heap, theap);
-      mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
-      done = true;
-    }
-    mx_lock_release(&heap->lock);
-  }
-}
-
 // The thread's default theap is about to be another one.
 static void leave_magazines(void) {
   if (!MX_MAGAZINES || mx_tls_magazines == mx_magazines_none) return;
@@ -93,7 +78,7 @@ static void leave_heap(mx_theap_t* theap) {
   mx_lock_acquire(&theap->lock);
   if (mx_load_acquire(&theap->heap) != NULL) {
     mx_theap_abandon_all(theap);
-    unbind(theap);
+    mx_theap_unbind(theap);
   }
   mx_lock_release(&theap->lock);
 }
@@ -158,6 +143,16 @@ static void end_again(void) {
   mx_thread_done(left);
 }
 
+static void begin_thread(mx_theap_t* first) {
+  enter_thread(first, first);
+  first->thread.number = mx_os_thread_number();
+  first->thread.spares = NULL;
+  first->thread.heartbeat = 0;
+  first->thread.in_deferred_free = false;
+  first->thread.is_pooled = false;
+  mx_store_relaxed(&first->thread.orphans, (mx_theap_t*)NULL);
+}
+
 static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   mx_theap_t* first = mx_tls_theap->first;
   if (!mx_heap_start()) return NULL;
@@ -165,17 +160,12 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   const bool is_after_end = mx_tls_has_ended;
   if (is_new) {
     end_again();
-    first = mx_theap_record();
+    first = (is_after_end ? NULL : mx_theap_take_parked(subproc));
+    if (first == NULL) first = mx_theap_record();
     if (first == NULL) return NULL;
-    enter_thread(first, first);
-    first->thread.number = mx_os_thread_number();
-    first->thread.spares = NULL;
-    first->thread.heartbeat = 0;
-    first->thread.in_deferred_free = false;
-    first->thread.is_pooled = false;
-    mx_store_relaxed(&first->thread.orphans, (mx_theap_t*)NULL);
+    begin_thread(first);
   }
-  bind(first, &subproc->main_heap);
+  if (mx_load_relaxed(&first->heap) == NULL) bind(first, &subproc->main_heap);
   count_thread(first, 1);
   if (!is_new) return first;  // its sub-process was destroyed under it
   if (is_after_end) mx_theap_enter_after_end(first);
@@ -314,6 +304,7 @@ bool mx_thread_join(mx_subproc_t* subproc) {
 void mx_thread_collect(bool force) {
   mx_theap_t* const first = mx_tls_theap->first;
   if (force) mx_heap_release_cached(mx_thread_subproc());
+  mx_parked_give_up(mx_thread_subproc(), force);
   if (first == NULL) return;
   mx_call_enter();
   absorb_orphans(first);
@@ -359,18 +350,23 @@ void mx_thread_set_pooled(void) {
   if (mx_thread_theap() != NULL) mx_tls_theap->first->thread.is_pooled = true;
 }
 
-static void end_thread(mx_theap_t* first) {
+static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
-  for (mx_theap_t* theap = first; theap != NULL; theap = theap->links.next_in_thread) {
+  mx_theap_t* next = first->links.next_in_thread;
+  for (mx_theap_t* theap = next; theap != NULL; theap = theap->links.next_in_thread) {
     leave_heap(theap);
   }
   // A thread that gave up a heap touched `first` under the locks of its theaps or the heap's lock:
   // all that is over, and nobody finds these theaps any more.
-  for (mx_theap_t *next = first, *theap; (theap = next) != NULL;) {
+  for (mx_theap_t* theap; (theap = next) != NULL;) {
     next = theap->links.next_in_thread;
     mx_theap_recycle(theap);
   }
+  first->links.next_in_thread = NULL;
+  if (may_park && mx_theap_park(first)) return;
+  leave_heap(first);
+  mx_theap_recycle(first);
 }
 
 void mx_thread_done(void* first_of_thread) {
@@ -381,7 +377,7 @@ void mx_thread_done(void* first_of_thread) {
   leave_magazines();
   mx_tls_theap = mx_tls_last = &mx_theap_empty;
   mx_tls_has_ended = true;
-  end_thread(first);
+  end_thread(first, true);
   mx_call_leave();
 }
 
@@ -390,7 +386,7 @@ void mx_thread_died(void* first_of_thread, uintptr_t id) {
   // A thread that ended by a call of its own left its record to others, which wrote their id before
   // they bound it.
   if (mx_load_acquire(&first->heap) == NULL || (first->tid & ~MX_OWNER_TAGS) != id) return;
-  end_thread(first);
+  end_thread(first, false);
 }
 
 // ---- fork --------------------------------------------------------------------------------------

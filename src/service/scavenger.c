@@ -14,6 +14,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/hole_walk.h"
+#include "../heap/parked.h"
 #include "../heap/subproc.h"
 #include "../os/os.h"
 #include "../page/holes.h"
@@ -48,9 +49,11 @@ typedef struct round_s {
   uint64_t next;   // when to purge again, 0: nothing waits
   size_t bytes;    // given back from holes
   bool has_changed;
+  bool has_parked;  // pages of ended threads wait for other threads
 } round_t;
 
 static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round) {
+  if (mx_parked_give_up(subproc, false)) round->has_parked = true;
   mx_arenas_purge(&subproc->arenas, false);
   const uint64_t at = mx_load_relaxed(&subproc->arenas.purge_at);
   if (at != 0 && (round->next == 0 || at < round->next)) round->next = at;
@@ -58,7 +61,7 @@ static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round
 }
 
 static round_t work(bool with_holes) {
-  round_t round = {0, 0, false};
+  round_t round = {0, 0, false, false};
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     visit_subproc(s, with_holes, &round);
   }
@@ -78,6 +81,7 @@ static void sleep_until_woken(void) {
   // What was noted before the word was set may have found nobody asleep.
   bool has_work = false;
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
+    if (mx_parked_give_up(s, false)) has_work = true;
     if (mx_load_relaxed(&s->arenas.purge_at) == 0) continue;
     has_work = has_work || mx_load_relaxed(&s->arenas.purgeable) > 0;
   }
@@ -122,12 +126,13 @@ static void run(void) {
       next_round = now + round_msecs(now - start) * patience;
     }
     const bool is_quiet = (with_holes || mx_option(purge_holes) == 0) && !round.has_changed;
-    if (is_quiet && round.bytes == 0 && round.next == 0) {
+    if (is_quiet && round.bytes == 0 && round.next == 0 && !round.has_parked) {
       sleep_until_woken();
       next_round = mx_os_clock_msecs() + round_msecs(0) * patience;
       continue;
     }
     uint64_t until = (is_quiet && round.bytes == 0 ? UINT64_MAX : next_round);
+    if (round.has_parked) until = mx_min(until, now + ROUND_MSECS_MIN);
     if (round.next != 0 && round.next < until) until = round.next;
     if (until > now) mx_os_wait(&sleeping, 0, until - now + 1);
   }

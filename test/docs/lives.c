@@ -78,12 +78,19 @@ UNTRACED static void huge_block(void) {
   tell("huge-free");
 }
 
-// Leaves a block behind, so that a page is abandoned.
+// Leaves a block behind, so that its page waits, or is abandoned.
 UNTRACED static void* end_with_a_block(void* place) {
   *(void**)place = mi_malloc(48);
   begin();
   mi_thread_done();
-  tell("thread-end");
+  tell(mi_option_get(mi_option_theap_retain) > 0 ? "thread-end" : "thread-end-alone");
+  return NULL;
+}
+
+UNTRACED static void* begin_with_a_theap(void* place) {
+  begin();
+  *(void**)place = mi_malloc(48);
+  tell("thread-next");
   return NULL;
 }
 
@@ -92,7 +99,13 @@ UNTRACED int main(void) {
   void* const block = mi_malloc(48);
   on_another_thread(&free_another, block);
   huge_block();
-  void* left = NULL;
+  void *left = NULL, *other = NULL;
+  on_another_thread(&end_with_a_block, &left);
+  on_another_thread(&begin_with_a_theap, &other);
+  mi_free(left);
+  mi_free(other);
+  mi_collect(true);
+  mi_option_set(mi_option_theap_retain, 0);
   on_another_thread(&end_with_a_block, &left);
   begin();
   mi_free(left);

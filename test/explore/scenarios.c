@@ -340,6 +340,32 @@ static void identity_second(void) {
   mx_free(p);
 }
 
+// ---- parked theaps -------------------------------------------------------------------------------
+
+static void park_setup(void) {
+  end_setup();
+  world_park(2);
+}
+static void parked_setup(void) {
+  park_setup();
+  ex_become(1);
+  world_end_thread();
+  ex_become(0);
+}
+static void parked_identity_setup(void) {
+  identity_setup();
+  world_park(2);
+}
+static void starts_and_ends(void) {
+  allocs_and_frees();
+  world_end_thread();
+}
+static void gives_up(void) { mx_parked_give_up(&mx_subproc_main, true); }
+static void frees_1_gives_up(void) {
+  free_of_setup(1);
+  gives_up();
+}
+
 // ---- arenas --------------------------------------------------------------------------------------
 
 static uint8_t more_memory[2][2 * MX_SLICE_SIZE] __attribute__((aligned(65536)));
@@ -386,6 +412,10 @@ const ex_scenario_t ex_scenarios[] = {
     {"huge-kept", huge_setup, {huge_loop, huge_loop, huge_flush}, audit, 2, 1},
     {"thread-records", records_setup, {ends_and_starts, ends, starts}, audit, 2, 1},
     {"same-identity", identity_setup, {identity_first, identity_second, frees_1}, audit, 2, 1},
+    {"park", park_setup, {ends, frees_0, starts_and_ends}, audit, 2, 1},
+    {"parked-taken", parked_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
+    {"parked-given-up", parked_setup, {frees_0, allocs_9, frees_1_gives_up}, audit, 2, 1},
+    {"parked-identity", parked_identity_setup, {identity_first, identity_second, gives_up}, audit, 2, 1},
     {"arena-add", arena_setup, {arena_add_0, arena_add_1, arena_use}, arena_check, 2, 1},
     {NULL, NULL, {NULL, NULL, NULL}, NULL, 0, 0},
 };

@@ -45,6 +45,11 @@ static void one_user(void) {
   heap_blocks_of(1, 0, 3);
 }
 
+static void one_parks(void) {
+  one_user();
+  world_park(2);
+}
+
 static void two_users(void) {
   make_heap();
   heap_blocks_of(1, 0, 2);
@@ -116,6 +121,7 @@ static void audit_living(void) {
 
 const ex_scenario_t ex_heap_scenarios[] = {
     {"heap-delete", one_user, {ends, deletes, frees_0}, audit, 2, 1},
+    {"heap-delete-parks", one_parks, {ends, deletes, frees_0}, audit, 2, 1},
     {"heap-delete-frees", one_user, {frees_0, deletes, frees_1}, audit, 2, 1},
     {"heap-delete-last", one_user, {NULL, deletes, frees_0_1_2}, audit, 3, 2},
     {"heap-delete-2", two_users, {ends, collects, deletes}, audit, 2, 1},

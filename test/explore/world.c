@@ -20,6 +20,7 @@ void world_start(size_t slices) {
   ex_quiet(&mx_subproc_main.counters, sizeof(mx_counters_t));
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
   mx_hooks.message = on_message;
+  world_park(0);
   ex_check(mx_heap_start());
   // The chunk that threads cut their records from: the first theap needs none, and they cannot map it.
   ex_check(mx_meta_alloc(MX_CACHE_LINE) != NULL);
@@ -30,6 +31,8 @@ void world_start(size_t slices) {
   arena = mx_arena_add(&mx_subproc_main.arenas, &config);
   ex_check(arena != NULL);
 }
+
+void world_park(long most) { mx_store_relaxed(&mx_option_values[mx_opt_theap_retain], most); }
 
 void* world_alloc(size_t size) {
   uint64_t* p = (uint64_t*)mx_alloc(size);
@@ -76,6 +79,8 @@ void world_audit(void* const* blocks, const int* owners, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (blocks[i] != NULL) world_free(blocks[i], owners[i]);
   }
+  world_park(0);
+  mx_parked_give_up(&mx_subproc_main, true);
   for (int i = EX_THREADS - 1; i >= 0; i--) {
     ex_become(i);
     world_end_thread();

@@ -7,6 +7,7 @@
 #include "../../src/alloc/fast.h"
 #include "../../src/base/hooks.h"
 #include "../../src/heap/huge_cache.h"
+#include "../../src/heap/parked.h"
 #include "../../src/mem/vmem.h"
 #include "explore.h"
 
@@ -32,6 +33,8 @@ void world_free(void* p, int thread);
 // Ends the theaps of all threads, frees the given live blocks (NULL ones are passed over), and
 // checks that every slice came back and every count is right.
 void world_audit(void* const* blocks, const int* owners, size_t count);
+// So many theaps of threads that end may be parked; none unless a scenario says so.
+void world_park(long most);
 // Has a thread end, as the end of its pthread would.
 void world_end_thread(void);
 

@@ -187,6 +187,17 @@ static void generic_collect(void) {
   print_stats();
 }
 
+static void* allocate_each(void* arg) {
+  for (size_t size = 16; size <= 512; size += 16) mi_free(mi_malloc(size));
+  return arg;
+}
+
+// Thread after thread uses the same sizes.
+static void threads(void) {
+  for (int i = 0; i < 20; i++) in_thread(&allocate_each);
+  printf("made=%lld\n", (long long)now().pages.total);
+}
+
 // One partial page with many free blocks, freed into first, and one with few: which is next? Few are
 // more than the places where builds with a quarantine let freed blocks wait.
 static void candidates(void) {
@@ -249,6 +260,7 @@ int main(int argc, char** argv) {
   else if (strcmp(scene, "full") == 0) full_pages();
   else if (strcmp(scene, "collect") == 0) generic_collect();
   else if (strcmp(scene, "candidates") == 0) candidates();
+  else if (strcmp(scene, "threads") == 0) threads();
   else if (strcmp(scene, "zero") == 0) zero_on_free();
   else if (strcmp(scene, "given") == 0) given_arenas();
   else if (strcmp(scene, "start") == 0) print_stats();

@@ -229,6 +229,13 @@ def test_page_full_retain():
     more("full", "reclaim_on_free", {"page_full_retain": 32}, {"page_full_retain": 0})
 
 
+def test_theap_retain():
+    few = run("threads", verbose=1)
+    if "theap_retain has no effect" in few["err"]:
+        return
+    more("threads", "made", {}, {"theap_retain": 0})
+
+
 def test_page_max_candidates():
     one, many = (run("candidates", page_max_candidates=n) for n in (1, 8))
     expect(one["from_sparse"] == 1, "one candidate: the page that was freed into first")

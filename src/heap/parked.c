@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// Theaps of threads that ended, kept as they are for the next threads of their sub-process.
+//
+// A program with a thread for each request has each thread make a page for every size that it
+// uses, and abandon or release them all at its end. So the first theap of a thread that ends is
+// parked: its pages stay in its lists, current ones stay current, and the next thread begins with
+// what the last one had. Of each page only `owner` is written, twice: 0 when it is parked, since
+// the id of the thread may come again elsewhere, and the next thread's when that takes it. The
+// owned bit stays set, so that others' frees are pushed as always and nobody claims the page.
+//
+// A place is an atomic pointer, of which who exchanges it for NULL owns the theap. When it was put
+// there, and how many slices it has, are hints beside it.
+//
+// What is parked holds memory that others might use, so there is little of it: with the free slices
+// that wait it is no more than the arenas let wait (see arena/purge.c), and what no thread took for
+// a while is given up. Who looks for that: each thread every so many slow visits, and when it ends;
+// the background thread in each round; and whatever gives back all at once (a forced collection,
+// an allocation that would fail, a memory limit, the end of a sub-process, the child of a fork).
+// Builds with canaries look at all blocks of a thread that ends, and park nothing.
+#include "../base/options.h"
+#include "../os/os.h"
+#include "../os/thread.h"
+#include "parked.h"
+#include "theap.h"
+#include "theap_record.h"
+
+#define PARKED_MSECS 250  // how long a theap waits for a thread
+
+// ---- the pages of a theap ----------------------------------------------------------------------
+
+static void pass_page(mx_page_t* page, uintptr_t owner) {
+  if (owner == 0) mx_store_relaxed(&page->owner, (uintptr_t)0);
+  else mx_page_set_owner(page, owner);
+}
+
+static size_t pass_list(mx_page_t* page, uintptr_t owner) {
+  size_t slices = 0;
+  for (; page != NULL; page = page->next) {
+    pass_page(page, owner);
+    slices += page->slice_count;
+  }
+  return slices;
+}
+
+// Makes all pages those of the thread `tid`, or nobody's, with 0: how many slices they have.
+static mx_noinline size_t pass_pages(mx_theap_t* theap, uintptr_t tid) {
+  mx_check(mx_lock_is_mine(&theap->lock));
+  const uintptr_t of_full = (tid == 0 ? 0 : tid | MX_OWNER_FULL);
+  size_t slices = 0;
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    mx_page_t* const current = theap->bins.current[bin];
+    if (current != &mx_page_none) {
+      pass_page(current, tid);
+      slices += current->slice_count;
+    }
+    slices += pass_list(theap->lists.partial[bin], tid);
+    slices += pass_list(theap->lists.full[bin], of_full);
+  }
+  theap->tid = tid;
+  return slices;
+}
+
+// ---- giving up ---------------------------------------------------------------------------------
+
+// A theap that this code took from its place.
+static mx_noinline void end_parked(mx_theap_t* theap) {
+  mx_lock_acquire(&theap->lock);
+  if (mx_load_acquire(&theap->heap) != NULL) {
+    pass_pages(theap, mx_thread_id());
+    mx_theap_abandon_all(theap);
+    mx_theap_unbind(theap);
+  }
+  mx_lock_release(&theap->lock);
+  mx_theap_recycle(theap);
+}
+
+static mx_theap_t* take_at(mx_parked_t* place) {
+  if (mx_load_relaxed(&place->theap) == NULL) return NULL;
+  return mx_exchange_acq_rel(&place->theap, (mx_theap_t*)NULL);
+}
+
+// Those that have waited for `age` ms.
+static mx_noinline bool give_up_older(mx_subproc_t* subproc, uint32_t now, uint32_t age) {
+  bool is_any_left = false;
+  for (size_t i = 0; i < MX_PARKED_MAX; i++) {
+    mx_parked_t* const place = &subproc->parked[i];
+    if (mx_load_relaxed(&place->theap) == NULL) continue;
+    if ((uint32_t)(now - mx_load_relaxed(&place->since)) < age) {
+      is_any_left = true;
+      continue;
+    }
+    mx_theap_t* const theap = take_at(place);
+    if (theap != NULL) end_parked(theap);
+  }
+  return is_any_left;
+}
+
+static bool are_any_parked(const mx_subproc_t* subproc) {
+  for (size_t i = 0; i < MX_PARKED_MAX; i++) {
+    if (mx_load_relaxed(&subproc->parked[i].theap) != NULL) return true;
+  }
+  return false;
+}
+
+bool mx_parked_give_up(mx_subproc_t* subproc, bool force) {
+  if (!MX_PARKS || !are_any_parked(subproc)) return false;
+  mx_call_enter();
+  const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
+  const bool is_any_left = give_up_older(subproc, now, force ? 0 : PARKED_MSECS);
+  mx_call_leave();
+  return is_any_left;
+}
+
+// ---- parking and taking ------------------------------------------------------------------------
+
+static bool is_parkable(const mx_theap_t* first) {
+  mx_check(first == first->first && first->links.next_in_thread == NULL);
+  if (!MX_PARKS || mx_option(theap_retain) == 0 || mx_option(purge_delay) == 0) return false;
+  // Who samples begins with an empty front.
+  return !first->sampling.is_on && !first->thread.is_after_end;
+}
+
+// Whether it matters on which node a thread's memory is: then each makes pages of its own.
+static bool has_nodes(const mx_heap_t* heap) {
+  return heap->numa_node >= 0 || mx_option(arena_is_numa_local) != 0;
+}
+
+// Whether so many slices may wait beside those that do.
+static bool parked_have_room(const mx_subproc_t* subproc, size_t slices) {
+  size_t all = slices;
+  for (size_t i = 0; i < MX_PARKED_MAX; i++) {
+    const mx_parked_t* const place = &subproc->parked[i];
+    if (mx_load_relaxed(&place->theap) != NULL) all += mx_load_relaxed(&place->slices);
+  }
+  const intptr_t free = mx_max(mx_load_relaxed(&subproc->arenas.purgeable), (intptr_t)0);
+  return (intptr_t)all + free <= mx_arenas_may_wait(&subproc->arenas);
+}
+
+// The first place is taken first, so that the others come of age when fewer are needed.
+static bool put_parked(mx_subproc_t* subproc, mx_theap_t* theap, size_t slices, uint32_t now) {
+  const size_t most = (size_t)mx_option(theap_retain);
+  for (size_t i = 0; i < most && i < MX_PARKED_MAX; i++) {
+    mx_parked_t* const place = &subproc->parked[i];
+    mx_theap_t* none = NULL;
+    if (mx_load_relaxed(&place->theap) != NULL) continue;
+    if (!mx_cas_strong_acq_rel(&place->theap, &none, theap)) continue;
+    mx_store_relaxed(&place->since, now);
+    mx_store_relaxed(&place->slices, (uint32_t)slices);
+    return true;
+  }
+  return false;
+}
+
+bool mx_theap_park(mx_theap_t* first) {
+  mx_subproc_t* const subproc = first->subproc;
+  if (!is_parkable(first) || has_nodes(&subproc->main_heap)) return false;
+  const uint32_t now = (uint32_t)mx_os_clock_msecs();
+  give_up_older(subproc, now, PARKED_MSECS);
+  mx_magazines_clear(first, true);
+  mx_lock_acquire(&first->lock);
+  bool is_parked = false;
+  if (mx_load_acquire(&first->heap) == &subproc->main_heap) {
+    const uintptr_t tid = first->tid;
+    const size_t slices = pass_pages(first, 0);
+    first->sampling.credit = 0;
+    first->sampling.seen = 0;
+    is_parked = parked_have_room(subproc, slices) && put_parked(subproc, first, slices, now);
+    if (!is_parked) pass_pages(first, tid);
+  }
+  mx_lock_release(&first->lock);
+  if (!is_parked) return false;
+  mx_arenas_purge_tick(&subproc->arenas);
+  mx_arenas_wake_background();
+  return true;
+}
+
+mx_theap_t* mx_theap_take_parked(mx_subproc_t* subproc) {
+  if (!MX_PARKS) return NULL;
+  if (has_nodes(&subproc->main_heap)) {
+    mx_parked_give_up(subproc, true);
+    return NULL;
+  }
+  mx_theap_t* theap = NULL;
+  for (size_t i = 0; theap == NULL && i < MX_PARKED_MAX; i++) {
+    theap = take_at(&subproc->parked[i]);
+  }
+  if (theap == NULL) return NULL;
+  mx_lock_acquire(&theap->lock);
+  const bool is_bound = (mx_load_acquire(&theap->heap) != NULL);
+  if (is_bound) pass_pages(theap, mx_thread_id());
+  mx_lock_release(&theap->lock);
+  if (is_bound) return theap;
+  mx_theap_recycle(theap);  // its sub-process was destroyed
+  return NULL;
+}
+
+bool mx_theap_is_parked(const mx_theap_t* theap) {
+  for (size_t i = 0; MX_PARKS && i < MX_PARKED_MAX; i++) {
+    if (mx_load_relaxed(&theap->subproc->parked[i].theap) == theap) return true;
+  }
+  return false;
+}
