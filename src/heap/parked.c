@@ -13,7 +13,9 @@
 //
 // What is parked holds memory that others might use, so there is little of it: with the free slices
 // that wait it is no more than the arenas let wait (see arena/purge.c), and what no thread took for
-// a while is given up. Who looks for that: each thread every so many slow visits, and when it ends;
+// a while is given up. A theap with many pages is not parked: who takes it walks over all of them
+// at its first allocation, and who gives it up does so in the middle of one.
+// Who looks for what waits: each thread every so many slow visits, and when it ends;
 // the background thread in each round; and whatever gives back all at once (a forced collection,
 // an allocation that would fail, a memory limit, the end of a sub-process, the child of a fork).
 // Builds with canaries look at all blocks of a thread that ends, and park nothing.
@@ -24,7 +26,8 @@
 #include "theap.h"
 #include "theap_record.h"
 
-#define PARKED_MSECS 250  // how long a theap waits for a thread
+#define PARKED_MSECS 250    // how long a theap waits for a thread
+#define PARKED_SLICES 128u  // in its pages, at the most: 8 MiB
 
 // ---- the pages of a theap ----------------------------------------------------------------------
 
@@ -33,30 +36,37 @@ static void pass_page(mx_page_t* page, uintptr_t owner) {
   else mx_page_set_owner(page, owner);
 }
 
-static size_t pass_list(mx_page_t* page, uintptr_t owner) {
-  size_t slices = 0;
-  for (; page != NULL; page = page->next) {
-    pass_page(page, owner);
-    slices += page->slice_count;
+static void pass_list(mx_page_t* page, uintptr_t owner) {
+  for (; page != NULL; page = page->next) pass_page(page, owner);
+}
+
+// Makes all pages those of the thread `tid`, or nobody's, with 0.
+static mx_noinline void pass_pages(mx_theap_t* theap, uintptr_t tid) {
+  mx_check(mx_lock_is_mine(&theap->lock));
+  const uintptr_t of_full = (tid == 0 ? 0 : tid | MX_OWNER_FULL);
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    mx_page_t* const current = theap->bins.current[bin];
+    if (current != &mx_page_none) pass_page(current, tid);
+    pass_list(theap->lists.partial[bin], tid);
+    pass_list(theap->lists.full[bin], of_full);
   }
+  theap->tid = tid;
+}
+
+static size_t add_slices(size_t slices, const mx_page_t* page) {
+  for (; page != NULL && slices <= PARKED_SLICES; page = page->next) slices += page->slice_count;
   return slices;
 }
 
-// Makes all pages those of the thread `tid`, or nobody's, with 0: how many slices they have.
-static mx_noinline size_t pass_pages(mx_theap_t* theap, uintptr_t tid) {
-  mx_check(mx_lock_is_mine(&theap->lock));
-  const uintptr_t of_full = (tid == 0 ? 0 : tid | MX_OWNER_FULL);
+// How many slices all pages have, counted no further than up to what is too much.
+static size_t slices_of(const mx_theap_t* theap) {
   size_t slices = 0;
-  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
-    mx_page_t* const current = theap->bins.current[bin];
-    if (current != &mx_page_none) {
-      pass_page(current, tid);
-      slices += current->slice_count;
-    }
-    slices += pass_list(theap->lists.partial[bin], tid);
-    slices += pass_list(theap->lists.full[bin], of_full);
+  for (size_t bin = 1; bin < MX_BIN_HUGE && slices <= PARKED_SLICES; bin++) {
+    const mx_page_t* const current = theap->bins.current[bin];
+    if (current != &mx_page_none) slices += current->slice_count;
+    slices = add_slices(slices, theap->lists.partial[bin]);
+    slices = add_slices(slices, theap->lists.full[bin]);
   }
-  theap->tid = tid;
   return slices;
 }
 
@@ -128,6 +138,7 @@ static bool has_nodes(const mx_heap_t* heap) {
 // Whether so many slices may wait beside those that do.
 static bool parked_have_room(const mx_subproc_t* subproc, size_t slices) {
   size_t all = slices;
+  if (slices > PARKED_SLICES) return false;
   for (size_t i = 0; i < MX_PARKED_MAX; i++) {
     const mx_parked_t* const place = &subproc->parked[i];
     if (mx_load_relaxed(&place->theap) != NULL) all += mx_load_relaxed(&place->slices);
@@ -158,13 +169,15 @@ bool mx_theap_park(mx_theap_t* first) {
   give_up_older(subproc, now, PARKED_MSECS);
   mx_magazines_clear(first, true);
   mx_lock_acquire(&first->lock);
-  bool is_parked = false;
-  if (mx_load_acquire(&first->heap) == &subproc->main_heap) {
+  const bool is_main = (mx_load_acquire(&first->heap) == &subproc->main_heap);
+  const size_t slices = (is_main ? slices_of(first) : 0);
+  bool is_parked = (is_main && parked_have_room(subproc, slices));
+  if (is_parked) {
     const uintptr_t tid = first->tid;
-    const size_t slices = pass_pages(first, 0);
+    pass_pages(first, 0);
     first->sampling.credit = 0;
     first->sampling.seen = 0;
-    is_parked = parked_have_room(subproc, slices) && put_parked(subproc, first, slices, now);
+    is_parked = put_parked(subproc, first, slices, now);
     if (!is_parked) pass_pages(first, tid);
   }
   mx_lock_release(&first->lock);

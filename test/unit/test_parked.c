@@ -201,6 +201,26 @@ static void bounds(void) {
   mi_collect(true);
 }
 
+static void* fills_many_pages(void* arg) {
+  void** const blocks = (void**)arg;
+  for (size_t i = 0; i < 400; i++) blocks[i] = mi_malloc(100000);
+  for (size_t i = 0; i < 400; i++) mi_free(i % 10 == 0 ? NULL : blocks[i]);
+  return NULL;
+}
+
+// However much is in use, no thread begins with thousands of pages, which it would have to walk over.
+static void large_is_not_parked(void) {
+  static void* blocks[400];
+  pthread_t thread;
+  void* const huge = mi_malloc((size_t)1 << 30);  // of which an eighth may wait
+  EXPECT(pthread_create(&thread, NULL, fills_many_pages, blocks) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(parked() == 0);
+  for (size_t i = 0; i < 400; i += 10) mi_free(blocks[i]);
+  mi_free(huge);
+  mi_collect(true);
+}
+
 // ---- when memory is wanted ---------------------------------------------------------------------
 
 // Slow allocations: sizes that this thread has no page of.
@@ -331,6 +351,7 @@ int main(void) {
   pages_are_nobodys();
   thread_goes_on();
   bounds();
+  large_is_not_parked();
   time_is_up();
   memory_is_wanted();
   subprocs(true);
