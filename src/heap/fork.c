@@ -222,6 +222,7 @@ static void recycle_theaps(mx_heap_t* heap) {
     if (is_of_this_thread(theap)) continue;
     const bool is_counted = (theap->first == theap && theap->tid != 0);
     if (is_counted) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
+    mx_theap_leave_takers(theap);
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
     mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);

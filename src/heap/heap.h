@@ -122,6 +122,7 @@ typedef struct mx_theap_thread_s {
   mx_theap_t* after_end[2];       // under the lock of the records: see theap_record.c
   bool is_after_end;              // made after its thread was said to have ended
   bool is_pooled;                 // a thread that shall not take over what others leave
+  bool was_parked;                // taken, with pages of another thread's: see parked.c
   bool in_deferred_free;
   unsigned long long heartbeat;   // calls of the deferred-free function
   uint32_t number;                // of the thread, as the OS knows it, or 0

@@ -13,7 +13,8 @@
 //
 // What is parked holds memory that others might use, so there is little of it: with the free slices
 // that wait it is no more than the arenas let wait (see arena/purge.c), and what no thread took for
-// a while is given up. A theap with many pages is not parked: who takes it walks over all of them
+// a while is given up. Nor do more threads than theaps may be parked live with what they took: one
+// that needs little of it, and does nothing more, keeps the rest from all others. A theap with many pages is not parked: who takes it walks over all of them
 // at its first allocation, and who gives it up does so in the middle of one.
 // Who looks for what waits: each thread every so many slow visits, and when it ends;
 // the background thread in each round; and whatever gives back all at once (a forced collection,
@@ -28,6 +29,9 @@
 
 #define PARKED_MSECS 250    // how long a theap waits for a thread
 #define PARKED_SLICES 128u  // in its pages, at the most: 8 MiB
+
+// Threads that live with what they took, of all sub-processes.
+static mx_atomic(uint32_t) takers;
 
 // ---- the pages of a theap ----------------------------------------------------------------------
 
@@ -187,8 +191,14 @@ bool mx_theap_park(mx_theap_t* first) {
   return true;
 }
 
+void mx_theap_leave_takers(mx_theap_t* first) {
+  if (!first->thread.was_parked) return;
+  first->thread.was_parked = false;
+  mx_add_relaxed(&takers, (uint32_t)-1);
+}
+
 mx_theap_t* mx_theap_take_parked(mx_subproc_t* subproc) {
-  if (!MX_PARKS) return NULL;
+  if (!MX_PARKS || mx_load_relaxed(&takers) >= (uint32_t)mx_option(theap_retain)) return NULL;
   if (has_nodes(&subproc->main_heap)) {
     mx_parked_give_up(subproc, true);
     return NULL;
@@ -202,9 +212,13 @@ mx_theap_t* mx_theap_take_parked(mx_subproc_t* subproc) {
   const bool is_bound = (mx_load_acquire(&theap->heap) != NULL);
   if (is_bound) pass_pages(theap, mx_thread_id());
   mx_lock_release(&theap->lock);
-  if (is_bound) return theap;
-  mx_theap_recycle(theap);  // its sub-process was destroyed
-  return NULL;
+  if (!is_bound) {
+    mx_theap_recycle(theap);  // its sub-process was destroyed
+    return NULL;
+  }
+  mx_add_relaxed(&takers, 1u);
+  theap->thread.was_parked = true;
+  return theap;
 }
 
 bool mx_theap_is_parked(const mx_theap_t* theap) {

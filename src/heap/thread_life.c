@@ -353,6 +353,7 @@ void mx_thread_set_pooled(void) {
 static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
+  mx_theap_leave_takers(first);
   mx_theap_t* next = first->links.next_in_thread;
   for (mx_theap_t* theap = next; theap != NULL; theap = theap->links.next_in_thread) {
     leave_heap(theap);

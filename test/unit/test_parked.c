@@ -221,6 +221,40 @@ static void large_is_not_parked(void) {
   mi_collect(true);
 }
 
+#define IDLE 40
+
+static sem_t is_idle, wake;
+
+static void* idles(void* arg) {
+  void* const block = mi_malloc(10);
+  sem_post(&is_idle);
+  sem_wait(&wake);
+  mi_free(block);
+  return arg;
+}
+
+// Threads that begin with others' pages, and do nothing, do not have all that threads between them
+// ever needed.
+static void idle_ones_hoard_little(void) {
+  pthread_t threads[IDLE];
+  sem_init(&is_idle, 0, 0);
+  sem_init(&wake, 0, 0);
+  const intptr_t before = slices_in_use();
+  run_threads(1);
+  const intptr_t of_one = slices_in_use() - before;
+  free_left(0);
+  for (size_t i = 0; i < IDLE; i++) {
+    run_threads(1);
+    free_left(0);
+    EXPECT(pthread_create(&threads[i], NULL, idles, NULL) == 0);
+    sem_wait(&is_idle);
+  }
+  EXPECT(slices_in_use() - before <= 2 * MX_PARKED_MAX * of_one + 2 * IDLE);
+  for (size_t i = 0; i < IDLE; i++) sem_post(&wake);
+  for (size_t i = 0; i < IDLE; i++) pthread_join(threads[i], NULL);
+  mi_collect(true);
+}
+
 // ---- when memory is wanted ---------------------------------------------------------------------
 
 // Slow allocations: sizes that this thread has no page of.
@@ -352,6 +386,7 @@ int main(void) {
   thread_goes_on();
   bounds();
   large_is_not_parked();
+  idle_ones_hoard_little();
   time_is_up();
   memory_is_wanted();
   subprocs(true);
