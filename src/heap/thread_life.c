@@ -282,7 +282,9 @@ static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
     if (mx_load_relaxed(&t->heap) != NULL) return false;
   }
   mx_theap_collect(first, true);
-  if (has_pages(first)) return false;
+  // Of pages that another thread left, nobody can tell whose the blocks are that live in them.
+  if (!first->thread.was_parked && has_pages(first)) return false;
+  mx_theap_leave_takers(first);
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   leave_heap(first);
   bind(first, &subproc->main_heap);
@@ -347,7 +349,17 @@ void mx_thread_reduce(size_t target) {
 }
 
 void mx_thread_set_pooled(void) {
-  if (mx_thread_theap() != NULL) mx_tls_theap->first->thread.is_pooled = true;
+  if (mx_thread_theap() == NULL) return;
+  mx_theap_t* const first = mx_tls_theap->first;
+  first->thread.is_pooled = true;
+  if (!first->thread.was_parked) return;
+  mx_call_enter();
+  mx_theap_leave_takers(first);
+  if (mx_lock_try(&first->lock)) {  // as in mx_thread_collect
+    if (mx_load_acquire(&first->heap) != NULL) mx_theap_abandon_all(first);
+    mx_lock_release(&first->lock);
+  }
+  mx_call_leave();
 }
 
 static void end_thread(mx_theap_t* first, bool may_park) {

@@ -331,6 +331,51 @@ static void subprocs(bool destroys) {
   for (size_t n = 0; !destroys && n < 2; n++) free_left(n);
 }
 
+static void* joins(void* arg) {
+  mi_free(mi_malloc(5000));  // the C library, say, which has no part in this
+  mi_subproc_add_current_thread(in_subproc);
+  *(bool*)arg = (mi_subproc_current().opaque == in_subproc.opaque);
+  fill(1);
+  free_left(1);
+  return NULL;
+}
+
+// What another thread left in its pages keeps no thread from going to a sub-process.
+static void goes_to_subproc(void) {
+  bool has_joined = false;
+  pthread_t thread;
+  run_threads(1);
+  in_subproc = mi_subproc_new();
+  const mx_subproc_t* const subproc = (const mx_subproc_t*)in_subproc.opaque;
+  EXPECT(pthread_create(&thread, NULL, joins, &has_joined) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(has_joined && are_parked(0) && parked_in(subproc) == MX_PARKS);
+  free_left(0);
+  mi_subproc_destroy(in_subproc);
+  in_subproc.opaque = NULL;
+}
+
+static void* joins_pool(void* arg) {
+  mi_thread_set_in_threadpool();
+  for (size_t k = 0; k < LEFT; k++) {
+    const mx_page_t* const page = mx_pagemap_get(left[0][k]);
+    *(size_t*)arg += (mx_load_relaxed(&page->owner) != 0);
+  }
+  return NULL;
+}
+
+// Nor has a thread of a pool what others left.
+static void pool_takes_none(void) {
+  size_t owned = 0;
+  pthread_t thread;
+  run_threads(1);
+  EXPECT(pthread_create(&thread, NULL, joins_pool, &owned) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(owned == 0);
+  free_left(0);
+  mi_collect(true);
+}
+
 // ---- fork --------------------------------------------------------------------------------------
 
 static sem_t leave;
@@ -391,6 +436,8 @@ int main(void) {
   memory_is_wanted();
   subprocs(true);
   subprocs(false);
+  goes_to_subproc();
+  pool_takes_none();
   forks();
   background();
   printf("%d failures\n", failures);
