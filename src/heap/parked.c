@@ -14,8 +14,9 @@
 // What is parked holds memory that others might use, so there is little of it: with the free slices
 // that wait it is no more than the arenas let wait (see arena/purge.c), and what no thread took for
 // a while is given up. Nor do more threads than theaps may be parked live with what they took: one
-// that needs little of it, and does nothing more, keeps the rest from all others. A theap with many pages is not parked: who takes it walks over all of them
-// at its first allocation, and who gives it up does so in the middle of one.
+// that needs little of it, and does nothing more, keeps the rest from all others. A theap with many
+// pages is not parked: who takes it walks over all of them at its first allocation, and who gives
+// it up does so in the middle of one.
 // Who looks for what waits: each thread every so many slow visits, and when it ends;
 // the background thread in each round; and whatever gives back all at once (a forced collection,
 // an allocation that would fail, a memory limit, the end of a sub-process, the child of a fork).
@@ -40,7 +41,7 @@ static void pass_page(mx_page_t* page, uintptr_t owner) {
   else mx_page_set_owner(page, owner);
 }
 
-static void pass_list(mx_page_t* page, uintptr_t owner) {
+static mx_noinline void pass_list(mx_page_t* page, uintptr_t owner) {
   for (; page != NULL; page = page->next) pass_page(page, owner);
 }
 
@@ -57,7 +58,7 @@ static mx_noinline void pass_pages(mx_theap_t* theap, uintptr_t tid) {
   theap->tid = tid;
 }
 
-static size_t add_slices(size_t slices, const mx_page_t* page) {
+static mx_noinline size_t add_slices(size_t slices, const mx_page_t* page) {
   for (; page != NULL && slices <= PARKED_SLICES; page = page->next) slices += page->slice_count;
   return slices;
 }

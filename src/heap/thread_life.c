@@ -355,10 +355,7 @@ void mx_thread_set_pooled(void) {
   if (!first->thread.was_parked) return;
   mx_call_enter();
   mx_theap_leave_takers(first);
-  if (mx_lock_try(&first->lock)) {  // as in mx_thread_collect
-    if (mx_load_acquire(&first->heap) != NULL) mx_theap_abandon_all(first);
-    mx_lock_release(&first->lock);
-  }
+  mx_thread_reduce(0);
   mx_call_leave();
 }
 

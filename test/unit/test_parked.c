@@ -208,7 +208,7 @@ static void* fills_many_pages(void* arg) {
   return NULL;
 }
 
-// However much is in use, no thread begins with thousands of pages, which it would have to walk over.
+// However much is in use, no thread begins with thousands of pages, which it would walk over.
 static void large_is_not_parked(void) {
   static void* blocks[400];
   pthread_t thread;
