@@ -16,14 +16,17 @@
 // a while is given up. Nor do more threads than theaps may be parked live with what they took: one
 // that needs little of it, and does nothing more, keeps the rest from all others. A theap with many
 // pages is not parked: who takes it walks over all of them at its first allocation, and who gives
-// it up does so in the middle of one.
-// Who looks for what waits: each thread every so many slow visits, and when it ends;
-// the background thread in each round; and whatever gives back all at once (a forced collection,
-// an allocation that would fail, a memory limit, the end of a sub-process, the child of a fork).
-// Builds with canaries look at all blocks of a thread that ends, and park nothing.
+// it up does so in the middle of one. Nor is one whose blocks are mostly in use: others free those,
+// who take over their pages then.
+//
+// Who looks for what waits: each thread every so many slow visits, and when it ends; the background
+// thread in each round; and whatever gives back all at once (a forced collection, an allocation
+// that would fail, a memory limit, the end of a sub-process, the child of a fork). Builds with
+// canaries look at all blocks of a thread that ends, and park nothing.
 #include "../base/options.h"
 #include "../os/os.h"
 #include "../os/thread.h"
+#include "../page/remote.h"
 #include "parked.h"
 #include "theap.h"
 #include "theap_record.h"
@@ -58,21 +61,37 @@ static mx_noinline void pass_pages(mx_theap_t* theap, uintptr_t tid) {
   theap->tid = tid;
 }
 
-static mx_noinline size_t add_slices(size_t slices, const mx_page_t* page) {
-  for (; page != NULL && slices <= PARKED_SLICES; page = page->next) slices += page->slice_count;
-  return slices;
+// What the pages of a theap have.
+typedef struct holding_s {
+  size_t slices;
+  size_t carved, live;  // bytes of blocks in pages that have any in use
+} holding_t;
+
+// An empty page that rests may start anew just now, and be carved by somebody else.
+static void add_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
+  sum->slices += page->slice_count;
+  if (used == 0) return;
+  const uint32_t freed = mx_remote_list_of(mx_load_relaxed(&page->remote)).count;
+  sum->carved += page->capacity * page->block_size;
+  sum->live += (used - mx_min(freed, used)) * page->block_size;
 }
 
-// How many slices all pages have, counted no further than up to what is too much.
-static size_t slices_of(const mx_theap_t* theap) {
-  size_t slices = 0;
-  for (size_t bin = 1; bin < MX_BIN_HUGE && slices <= PARKED_SLICES; bin++) {
-    const mx_page_t* const current = theap->bins.current[bin];
-    if (current != &mx_page_none) slices += current->slice_count;
-    slices = add_slices(slices, theap->lists.partial[bin]);
-    slices = add_slices(slices, theap->lists.full[bin]);
+static mx_noinline void add_pages(holding_t* sum, const mx_page_t* page) {
+  for (; page != NULL && sum->slices <= PARKED_SLICES; page = page->next) {
+    add_page(sum, page, page->used);
   }
-  return slices;
+}
+
+// Counted no further than up to what is too much.
+static holding_t holding_of(const mx_theap_t* theap) {
+  holding_t sum = {0, 0, 0};
+  for (size_t bin = 1; bin < MX_BIN_HUGE && sum.slices <= PARKED_SLICES; bin++) {
+    const mx_page_t* const current = theap->bins.current[bin];
+    if (current != &mx_page_none) add_page(&sum, current, current->used - 1);
+    add_pages(&sum, theap->lists.partial[bin]);
+    add_pages(&sum, theap->lists.full[bin]);
+  }
+  return sum;
 }
 
 // ---- giving up ---------------------------------------------------------------------------------
@@ -175,14 +194,15 @@ bool mx_theap_park(mx_theap_t* first) {
   mx_magazines_clear(first, true);
   mx_lock_acquire(&first->lock);
   const bool is_main = (mx_load_acquire(&first->heap) == &subproc->main_heap);
-  const size_t slices = (is_main ? slices_of(first) : 0);
-  bool is_parked = (is_main && parked_have_room(subproc, slices));
+  const holding_t holding = holding_of(first);
+  bool is_parked = (is_main && holding.live <= holding.carved / 2 &&
+                    parked_have_room(subproc, holding.slices));
   if (is_parked) {
     const uintptr_t tid = first->tid;
     pass_pages(first, 0);
     first->sampling.credit = 0;
     first->sampling.seen = 0;
-    is_parked = put_parked(subproc, first, slices, now);
+    is_parked = put_parked(subproc, first, holding.slices, now);
     if (!is_parked) pass_pages(first, tid);
   }
   mx_lock_release(&first->lock);
