@@ -19,7 +19,7 @@ mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 
 // What the near table covers at the least, for processes with little address space, and the most
 // that it grows to.
-#define NEAR_BITS_LEAST 33
+#define NEAR_BITS_LEAST 32
 #define NEAR_BITS_MOST 41
 
 // Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
@@ -42,7 +42,7 @@ mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 
 static mx_at_start mx_lock_t table_lock;  // for adding a table and for growing
 mx_at_start size_t mx_pagemap_near_size;
-static mx_at_start bool is_grown;   // or cannot be
+static mx_at_start bool is_grown;   // to the most, or cannot be any more
 
 // ---- the near table ----------------------------------------------------------------------------
 
@@ -94,20 +94,24 @@ bool mx_pagemap_init(void) {
   return true;
 }
 
-// Either all addresses below the largest bound enter this table from now on, or none beyond its
-// present one ever does: readers look for an address in one place.
-static void grow_near(void) {
+// As far as a slice needs it, by powers of two. Every address below the largest bound enters this
+// table, or, once it could not grow, none beyond its present one ever does: readers look for an
+// address in one place.
+static void grow_near(uintptr_t slice) {
   mx_lock_acquire(&table_lock);
-  if (!is_grown) {
-    const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
+  const uintptr_t now = mx_load_relaxed(&mx_pagemap_near);
+  if (!is_grown && slice >= now) {
+    const unsigned most = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
+    const unsigned bits = mx_bit_high(slice) + 1 + MX_SLICE_SHIFT;
     const size_t size = near_table_size(bits);
     uint8_t* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
-    if (mx_vmem_reserve_at(end, size - mx_pagemap_near_size)) {
+    const bool done = mx_vmem_reserve_at(end, size - mx_pagemap_near_size);
+    if (done) {
       mx_os_reads_as_zero(end, size - mx_pagemap_near_size);
       mx_pagemap_near_size = size;
       mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
     }
-    is_grown = true;
+    is_grown = (!done || bits == most);
   }
   mx_lock_release(&table_lock);
 }
@@ -164,7 +168,7 @@ mx_page_t* mx_pagemap_get(const void* p) {
 static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index) {
   const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
   const uintptr_t most = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
-  if (create && slice >= mx_load_relaxed(&mx_pagemap_near) && slice < most) grow_near();
+  if (create && slice >= mx_load_relaxed(&mx_pagemap_near) && slice < most) grow_near(slice);
   if (slice < mx_load_relaxed(&mx_pagemap_near)) {
     table->memory = (uint8_t*)mx_pagemap_table;
     table->entries_from = MX_PAGE_RECORD_SIZE;

@@ -5,7 +5,7 @@
 // every slice (64 KiB). An entry is the distance in bytes from the table's start to the page's
 // record, so the zero of an untouched entry leads to the table's own start, which is kept zero and
 // reads as the record of a page that nobody owns. Arenas lie at near addresses where the system
-// lets us choose (see vmem.h), so a small table does: 8 MiB of addresses for 64 GiB. It grows in
+// lets us choose (see vmem.h), so a small table does: 1 MiB of addresses for 8 GiB. It grows in
 // place when addresses beyond are chosen.
 //
 // What lies elsewhere is far: memory of the program's, mappings that the system placed, blocks in

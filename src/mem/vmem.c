@@ -42,33 +42,39 @@ static uint64_t place_seed(void) {
 #define NEAR_UNITS_MAX ((size_t)1 << (MX_64BIT ? 15 : 0))
 
 // Below them lies the page map, with room to grow.
-#define NEAR_TABLE_ROOM ((uintptr_t)MX_GIB)
+#define NEAR_TABLE_ROOM ((uintptr_t)MX_GIB / 2)
 
 static struct {
   uintptr_t first;          // a multiple of units; 0: none can be chosen
   size_t shift;             // from the start of a unit
   size_t units_most;
   mx_atomic(size_t) units;  // that may be handed out so far
+  mx_atomic(size_t) opening;  // the same with those that somebody is about to open
   mx_bits_t free[NEAR_UNITS_MAX / MX_WORD_BITS + 1];
 } near_zone;
 
 mx_counters_t mx_process_counters;
 
-static void open_near_units(size_t units) {
-  const size_t now = mx_load_relaxed(&near_zone.units);
+static size_t near_units_to(uint64_t end) {
+  return mx_min((size_t)((end - near_zone.first) / NEAR_UNIT), NEAR_UNITS_MAX);
+}
+
+static void open_near_units(size_t now, size_t units) {
   if (units > now) mx_bits_set(near_zone.free, now, units - now);
   mx_store_release(&near_zone.units, units);
 }
 
 void mx_vmem_open_near(unsigned bits, unsigned most) {
   const uint64_t seed = place_seed(), half = (uint64_t)1 << (bits - 1);
-  const uint64_t offset = (seed >> 16) % (half / 2);
+  const uint64_t offset = (seed >> 16) % (half / 4);
   const uint64_t first = mx_align_down((uintptr_t)(half + NEAR_TABLE_ROOM + offset), NEAR_UNIT);
   const uint64_t end = (MX_RANDOM_ADDRESS ? 2 * half : (uint64_t)1 << most);
   near_zone.first = (uintptr_t)first;
   near_zone.shift = (size_t)seed % NEAR_UNIT & ~(MX_SLICE_SIZE - 1);
-  near_zone.units_most = mx_min((size_t)((end - first) / NEAR_UNIT), NEAR_UNITS_MAX);
-  open_near_units(mx_min((size_t)((2 * half - first) / NEAR_UNIT), NEAR_UNITS_MAX));
+  near_zone.units_most = near_units_to(end);
+  const size_t units = near_units_to(2 * half);
+  mx_store_relaxed(&near_zone.opening, units);
+  open_near_units(0, units);
 }
 
 // A range begins somewhere in its first unit.
@@ -82,12 +88,16 @@ static size_t find_near(size_t units, size_t from, size_t align) {
   return mx_bits_find_run(near_zone.free, NULL, bits, units, 0, step, offset);
 }
 
-// Beyond the first units, for which the page map has to grow. False: there are no more than were
-// seen, also in a forked child whose parent's other thread was about to open them.
+// Beyond those that were seen, up to the next power of two, for which the page map has to grow.
+// False: there are no more, also in a forked child whose parent's other thread was about to open
+// them.
 static bool open_more(size_t seen) {
-  static mx_atomic(int) is_opened;
-  if (mx_load_relaxed(&near_zone.units) >= near_zone.units_most) return false;
-  if (mx_exchange_acq_rel(&is_opened, 1) == 0) open_near_units(near_zone.units_most);
+  const size_t units = mx_min(2 * seen + near_zone.first / NEAR_UNIT, near_zone.units_most);
+  size_t now = seen;
+  if (units > seen && mx_cas_strong_acq_rel(&near_zone.opening, &now, units)) {
+    open_near_units(seen, units);
+    return true;
+  }
   return mx_load_acquire(&near_zone.units) > seen;
 }
 

@@ -127,7 +127,7 @@ def test_arena_max_object_size():
 
 
 def test_max_vabits():
-    more("sizes", "VmSize", {"max_vabits": 34}, {})
+    more("sizes", "VmSize", {"max_vabits": 32}, {})
 
 
 def test_pagemap_commit():
