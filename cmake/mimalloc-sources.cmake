@@ -33,8 +33,13 @@ set(mi_source_names
   arena/purge.c
   arena/partition.c
   arena/plots.c
+  arena/joined.c
+  arena/parts.c
+  arena/first_part.c
+  arena/presence.c
   arena/scatter.c
   arena/slices.c
+  arena/unmap.c
   page/blocks.c
   page/ends.c
   page/freelist.c
@@ -54,6 +59,7 @@ set(mi_source_names
   heap/os_pages.c
   heap/parked.c
   heap/own_ranges.c
+  heap/scarce.c
   heap/subproc.c
   heap/theap.c
   heap/theap_record.c

@@ -66,7 +66,7 @@ static bool guard_fresh(mx_subproc_t* subproc, mx_page_t* page) {
 static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool is_fresh, mx_slices_t* slices) {
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
-  const size_t step = (is_growing ? GROW_STEP / MX_SLICE_SIZE : 1);
+  const size_t step = (is_growing && !mx_os_is_scarce() ? GROW_STEP / MX_SLICE_SIZE : 1);
   const size_t count = mx_align_up(slices_for(bytes), step);
   for (unsigned tries = 0; tries < 2; tries++) {
     mx_page_t* const page = mx_huge_page_alloc(heap, count, align_slices, is_growing, slices);
@@ -267,7 +267,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_heap_t* const heap = mx_page_heap(page);
   const size_t old_bytes = page->block_size;
   if (old_bytes < MOVE_MIN || (page->arena != NULL && page->arena->is_pinned)) return NULL;
-  const bool small_step = (bytes - old_bytes < old_bytes / 4);
+  const bool small_step = (bytes - old_bytes < old_bytes / 4 && !mx_os_is_scarce());
   const size_t room = (small_step ? mx_max(bytes, old_bytes + old_bytes / 2) : bytes);
   bool is_zero, is_torn;
   mx_page_t* target = make_block(heap, room, 1, true, true, &is_zero);

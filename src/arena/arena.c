@@ -17,53 +17,11 @@
 // The first page of an arena lies in one of this many slices, where addresses are random.
 #define RANDOM_START ((size_t)512)
 
-// What is mapped of an arena from the start.
-#define FIRST_PIECE (MX_SCATTER ? MX_SLICE_SIZE : 512 * MX_KIB)
+// What is mapped of an arena from the start: 512 KiB of one of the default size.
+#define FIRST_SHARE 2048
 
-// ---- presence ----------------------------------------------------------------------------------
-
-// All sizes here are powers of two. A division would cost more than the rest of a touch, which
-// comes with every few blocks that are carved.
-static unsigned bit_shift(void) {
-  return (unsigned)mx_min(mx_bit_high(mx_facts.os_page), MX_SLICE_SHIFT);
-}
-
-size_t mx_arena_bits_per_slice(void) { return MX_SLICE_SIZE >> bit_shift(); }
-
-size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p) {
-  return (size_t)((const uint8_t*)p - arena->start) >> bit_shift();
-}
-
-bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size) {
-  mx_check(size > 0 && (const uint8_t*)start >= arena->start);
-  const size_t first = mx_arena_bit_of(arena, start);
-  const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
-  return mx_bits_count(arena->present, first, last - first + 1) == last - first + 1;
-}
-
-size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
-  mx_check((const uint8_t*)start >= arena->start);
-  if (size == 0) return 0;
-  const size_t first = mx_arena_bit_of(arena, start);
-  const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
-  // Nearly always memory is used again; seeing that costs no write to shared words.
-  if (mx_arena_is_present(arena, start, size)) return 0;
-  const size_t fresh = mx_bits_set(arena->present, first, last - first + 1);
-  mx_count_add(&mx_process_counters.committed, (int64_t)(fresh << bit_shift()));
-  return fresh;
-}
-
-size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
-  mx_check(mx_is_aligned(start, mx_facts.os_page) && size % mx_facts.os_page == 0);
-  const size_t first = mx_arena_bit_of(arena, start);
-  const size_t gone = mx_bits_clear(arena->present, first, size >> bit_shift());
-  if (gone > 0) mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
-  return gone;
-}
-
-size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
-  if (!mx_vmem_discard(start, size)) return 0;
-  return mx_arena_untouch(arena, start, size) << bit_shift();
+static size_t first_piece(size_t size) {
+  return MX_SCATTER ? MX_SLICE_SIZE : mx_align_up(size / FIRST_SHARE, MX_SLICE_SIZE);
 }
 
 // ---- making ------------------------------------------------------------------------------------
@@ -193,7 +151,8 @@ static size_t count_on_demand(const mx_arenas_t* arenas, bool has_plots) {
 }
 
 static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
-  const long wanted = mx_option(arena_reserve);
+  // Records for what can never be had would be a share of the few addresses.
+  const long wanted = (MX_PIECEWISE && mx_os_is_scarce() ? 0 : mx_option(arena_reserve));
   const size_t doublings =
       mx_min(count_on_demand(arenas, false) / ARENAS_PER_DOUBLING, (size_t)ARENA_DOUBLINGS_MAX);
   const size_t most = MX_MAX_ALLOC / MX_KIB >> ARENA_DOUBLINGS_MAX;
@@ -216,7 +175,7 @@ static mx_arena_t* make_arena(mx_arenas_t* arenas, void* p, size_t size, size_t 
 static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node,
                                  bool* is_refused) {
   const bool is_eager = (mx_option(arena_eager_commit) == 1);
-  const size_t piece = (is_eager ? size : mx_min(FIRST_PIECE, size));
+  const size_t piece = (is_eager ? size : first_piece(size));
   void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, size, MX_SLICE_SIZE, true, is_refused);
   if (*is_refused) return NULL;
   if (p != NULL) {
@@ -259,18 +218,19 @@ mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas) {
   if (before >= PLOT_ARENAS_MOST) return NULL;
   const size_t size = (before < PLOT_ARENAS_SMALL ? MX_ARENA_RESERVE : 4 * MX_ARENA_RESERVE);
   const mx_zone_t zone = (before < PLOT_ARENAS_NEAR ? MX_ZONE_NEAR : MX_ZONE_ONCE);
+  const size_t piece = first_piece(size);
   bool is_refused;
-  void* p = mx_vmem_map_placed(zone, FIRST_PIECE, size, MX_SLICE_SIZE, true, &is_refused);
+  void* p = mx_vmem_map_placed(zone, piece, size, MX_SLICE_SIZE, true, &is_refused);
   if (p == NULL && !is_refused && zone == MX_ZONE_NEAR) {
-    p = mx_vmem_map_placed(MX_ZONE_ONCE, FIRST_PIECE, size, MX_SLICE_SIZE, true, &is_refused);
+    p = mx_vmem_map_placed(MX_ZONE_ONCE, piece, size, MX_SLICE_SIZE, true, &is_refused);
   }
   if (p == NULL) return NULL;
   mx_arena_config_t config = mx_arena_config(p, size);
   config.is_on_demand = config.is_exclusive = config.has_plots = true;
-  config.piece = FIRST_PIECE;
+  config.piece = piece;
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
-  if (arena == NULL) mx_vmem_unmap(p, FIRST_PIECE, 0);
-  else mx_arena_advise(arena, p, FIRST_PIECE);
+  if (arena == NULL) mx_vmem_unmap(p, piece, 0);
+  else mx_arena_advise(arena, p, piece);
   return arena;
 }
 
@@ -325,6 +285,9 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
     mx_store_relaxed(&arenas->items[i], (mx_arena_t*)NULL);
     if (arena == NULL) continue;
+    if (MX_PARTS && mx_load_relaxed(&arena->has_parts)) {
+      mx_arena_unmap_parts(arena, arena->start, arena->slices * MX_SLICE_SIZE);
+    }
     mx_arena_untouch(arena, arena->start, arena->slices * MX_SLICE_SIZE);
     mx_pagemap_set(arena->start, arena->slices, NULL);
     mx_track_open(arena->start, arena->slices * MX_SLICE_SIZE);

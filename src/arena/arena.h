@@ -7,6 +7,9 @@
 // by its owner, except `purgeable`, which a purger reads as a hint before it claims the run itself.
 // Invariants: purgeable implies dirty when it was set; a clean committed slice reads as zero.
 //
+// Where addresses are scarce a slice of a page of blocks is not committed, but of it those OS pages
+// are mapped that hold something (`present`). It is unmapped when the page is done with it.
+//
 // A fifth one, `present`, is finer: a bit for every OS page, set while that may hold something, so
 // that it costs memory. It follows what is carved and what is given back, not what is reserved;
 // the statistics' committed bytes are its bits. A page of blocks finds its holes in it.
@@ -61,6 +64,7 @@ typedef struct mx_arena_s {
   bool is_on_demand;       // reserved for want of slices, not by a call of the program
   bool is_reserved;        // the addresses of what is not committed are the arena's, too
   bool is_pinned;          // never purged (large OS pages, or the user said so)
+  mx_atomic(bool) has_parts;  // slices in use that are mapped in part
   mx_atomic(size_t) usable;  // slices behind these are not handed out any more
   mx_atomic(size_t) free_slices;
   mx_atomic(size_t) lacks;     // no run of so many slices is free; SIZE_MAX: not known
@@ -132,6 +136,7 @@ typedef struct mx_slices_request_s {
   mx_arena_t* arena;  // only this one, or NULL
   int numa_node;      // preferred node, or -1
   bool is_growing;    // best where much is free behind it
+  bool is_carved;     // for a page of blocks, which maps what it carves where addresses are scarce
 } mx_slices_request_t;
 
 // How memory that becomes an arena is described.
@@ -195,10 +200,15 @@ size_t mx_scatter_find(const mx_arenas_t* arenas, const mx_arena_t* arena,
                        const mx_slices_request_t* request, size_t home);
 // Whether there are so many pages that fresh ones lie side by side.
 bool mx_scatter_is_over(const mx_arenas_t* arenas);
+// A free run from a slice on of which all that is not committed lies right behind committed slices;
+// SIZE_MAX when there is none.
+size_t mx_slices_find_joined(const mx_arena_t* arena, const mx_slices_request_t* request,
+                             size_t from);
 // Makes a run usable that the caller has claimed, and hands it out; if it cannot, the run is free.
 mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                                mx_slices_t* out);
-// Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones.
+// Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones;
+// NULL: of a page of blocks, which maps what it carves where addresses are scarce.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool* is_zero);
 
@@ -210,12 +220,29 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
 void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count);
 // Tells the OS what the options say of fresh memory of an arena.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
+// Something else lies at a slice: the arena ends there. What it has beyond is used up.
+void mx_arena_end_at(mx_arena_t* arena, size_t index);
 // Of the caller's slice, which may be committed or not whatever is noted, makes what is noted true.
 void mx_arena_settle(mx_arena_t* arena, size_t index);
 // Unmaps an arena's memory, if it is ours.
 void mx_arena_unmap(mx_arena_t* arena);
 // Unmaps what is committed of slices that are the caller's.
 void mx_arena_unmap_committed(mx_arena_t* arena, size_t index, size_t count);
+// Whether slices of a page of blocks may be mapped in part.
+bool mx_arena_may_have_parts(const mx_arena_t* arena);
+// Maps the OS pages that a range overlaps and that are not present, of slices that are mapped in
+// part; the caller touches them.
+mx_commit_t mx_arena_map_parts(mx_arena_t* arena, const void* start, size_t size);
+// Unmaps those that are: how many bytes.
+size_t mx_arena_unmap_parts(mx_arena_t* arena, const void* start, size_t size);
+// The same of slices that become free.
+void mx_arena_drop_parts(mx_arena_t* arena, size_t index, size_t count);
+// Whether no slice of a range is mapped in part.
+bool mx_arena_is_whole(const mx_arena_t* arena, const void* start, size_t size);
+// Maps and touches the first `size` bytes of a fresh run, at least an OS page; elsewhere where
+// something else lies there. False: the run is free.
+bool mx_slices_map_first(mx_arenas_t* arenas, const mx_slices_request_t* request, size_t size,
+                         mx_slices_t* run);
 
 // Moves OS pages of free slices to where the caller's run is fresh, whatever they hold. False: the
 // run has lost a part and must not be used, nor given back (see mx_vmem_move).
@@ -279,6 +306,12 @@ mx_inline bool mx_arena_has_plots(const mx_arena_t* arena) {
 mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
   mx_check(index <= arena->slices);
   return arena->start + index * MX_SLICE_SIZE;
+}
+
+// Before anything is written to a range of the caller's slices; see mx_arena_map_parts.
+mx_inline bool mx_arena_reach(mx_arena_t* arena, const void* start, size_t size) {
+  if (!MX_PARTS || mx_likely(!mx_load_relaxed(&arena->has_parts))) return true;
+  return mx_arena_map_parts(arena, start, size) == MX_COMMIT_DONE;
 }
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {

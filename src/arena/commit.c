@@ -73,6 +73,7 @@ static bool is_fresh(const mx_arena_t* arena, size_t i) {
 
 // Claims free slices from `index` on to be committed with those before them: how many.
 static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+  if (mx_os_is_scarce()) return 0;
   if (arena->commit_fn != NULL || arena->mapping == NULL) return 0;
   if (arena->is_reserved && !mx_os_overcommits()) return 0;
   if (MX_SCATTER && !arena->is_reserved) return 0;
@@ -89,8 +90,7 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
   return 0;
 }
 
-// Something else lies at a slice: the arena ends there. What it has beyond is used up.
-static void end_at(mx_arena_t* arena, size_t index) {
+void mx_arena_end_at(mx_arena_t* arena, size_t index) {
   mx_check(index <= arena->slices);
   size_t usable = mx_load_relaxed(&arena->usable);
   while (index < usable && !mx_cas_weak_acq_rel(&arena->usable, &usable, index)) {}
@@ -102,7 +102,7 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
   const size_t more = claim_more(arenas, arena, index + count);
   mx_commit_t result = commit_run(arena, index, count + more, is_zero);
   if (result != MX_COMMIT_DONE && more > 0) {
-    if (result == MX_COMMIT_TAKEN) end_at(arena, index + count);
+    if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);
   }
   if (more > 0) mx_arena_put_back(arena, index + count, more);
@@ -122,7 +122,7 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
     const mx_commit_t result =
         (index + count == end ? commit_with_more(arenas, arena, index, count, is_zero)
                               : commit_run(arena, index, count, is_zero));
-    if (result == MX_COMMIT_TAKEN) end_at(arena, index);
+    if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index);
     if (result != MX_COMMIT_DONE) return result;
   }
   return MX_COMMIT_DONE;
@@ -147,4 +147,12 @@ void mx_arena_unmap(mx_arena_t* arena) {
   else mx_arena_unmap_committed(arena, 0, arena->slices);
   if (mx_arena_has_plots(arena)) return;
   mx_vmem_placed_is_free(MX_ZONE_NEAR, arena->mapping, arena->mapping_size);
+}
+
+size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
+  if (MX_PARTS && mx_load_relaxed(&arena->has_parts) && !mx_arena_is_whole(arena, start, size)) {
+    return mx_arena_unmap_parts(arena, start, size);
+  }
+  if (!mx_vmem_discard(start, size)) return 0;
+  return mx_arena_untouch(arena, start, size) * mx_facts.os_page;
 }

@@ -22,6 +22,7 @@
 
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
 #define PURGEABLE_SHARE 8   // and this part of all in use
+#define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS
 #define KEEP_MSECS 10000    // between two halvings of `keep`
 
@@ -177,51 +178,6 @@ void mx_arena_settle(mx_arena_t* arena, size_t index) {
   }
 }
 
-// What is unmapped is not committed before, for a fork in between.
-static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  if (!mx_arena_claim(arena, index, count)) return false;
-  uint8_t* const start = mx_arena_slice(arena, index);
-  if (MX_GUARD_PAGES) mx_arena_guard(arena, index, count, false);
-  mx_bits_clear(arena->committed, index, count);
-  const bool done = mx_vmem_unmap(start, count * MX_SLICE_SIZE, 0);
-  if (done) {
-    const size_t waited = mx_bits_clear(arena->purgeable, index, count);
-    mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
-    mx_bits_clear(arena->dirty, index, count);
-    mx_arena_untouch(arena, start, count * MX_SLICE_SIZE);
-  } else {
-    mx_bits_set(arena->committed, index, count);
-  }
-  mx_arena_put_back(arena, index, count);
-  return done;
-}
-
-bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
-  bool done = false;
-  if (arena->is_reserved || arena->is_pinned) return false;
-  for (size_t i = 0, count; i < arena->slices; i += count) {
-    i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) break;
-    for (count = 1; i + count < arena->slices; count++) {
-      const size_t next = i + count;
-      if (!mx_bits_test(arena->free, next) || !mx_bits_test(arena->committed, next)) break;
-    }
-    if (unmap_run(arenas, arena, i, count)) done = true;
-  }
-  return done;
-}
-
-bool mx_arenas_unmap_free(mx_arenas_t* arenas) {
-  bool done = false;
-  mx_call_enter();
-  for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
-    mx_arena_t* const arena = mx_arena_at(arenas, i);
-    if (arena != NULL && mx_arena_unmap_free(arenas, arena)) done = true;
-  }
-  mx_call_leave();
-  return done;
-}
-
 static size_t least_run(void) {
   const long wanted = mx_option(minimal_purge_size);
   size_t size = (wanted > 0 ? (size_t)wanted * MX_KIB : 0);
@@ -232,6 +188,7 @@ static size_t least_run(void) {
 
 intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas) {
   const intptr_t in_use = mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
+  if (mx_os_is_scarce()) return in_use / PURGEABLE_SHARE_SCARCE;
   return PURGEABLE_FLOOR + in_use / PURGEABLE_SHARE + mx_load_relaxed(&arenas->keep);
 }
 

@@ -27,7 +27,7 @@ static void give_up(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 
 // What a run that was just claimed must become before it is handed out.
 static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                           bool* is_zero) {
+                           bool is_carved, bool* is_zero) {
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
@@ -35,7 +35,12 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   const bool may_wait = (mx_load_relaxed(&arena->purgeable_count) > 0);
   const size_t waited = (may_wait ? mx_bits_clear(arena->purgeable, index, count) : 0);
   if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
-  const mx_commit_t result = mx_arena_commit(arenas, arena, index, count, is_zero);
+  mx_commit_t result = MX_COMMIT_DONE;
+  if (MX_PARTS && is_carved && mx_os_is_scarce() && mx_arena_may_have_parts(arena)) {
+    mx_store_relaxed(&arena->has_parts, true);
+  } else {
+    result = mx_arena_commit(arenas, arena, index, count, is_zero);
+  }
   if (result != MX_COMMIT_DONE) {
     give_up(arenas, arena, index, count);
     return result;
@@ -46,10 +51,10 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   }
   // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those that
   // make them know what is fresh.
-  const bool is_carved =
+  const bool is_page =
       !mx_arena_has_plots(arena) &&
       (count == 1 || count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
-  if (is_carved && !mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
+  if (is_page && !mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return MX_COMMIT_DONE;
@@ -121,19 +126,19 @@ static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
 }
 
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                            mx_slices_t* out) {
+                            bool is_carved, mx_slices_t* out) {
   out->arena = arena;
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   out->index = index;
   out->count = count;
   out->start = mx_arena_slice(arena, index);
-  return prepare(arenas, arena, index, count, &out->is_zero);
+  return prepare(arenas, arena, index, count, is_carved, &out->is_zero);
 }
 
 mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                                mx_slices_t* out) {
-  return hand_out(arenas, arena, index, count, out);
+  return hand_out(arenas, arena, index, count, false, out);
 }
 
 // Blocks that grow side by side would be in each other's way all the time. So one that cannot grow
@@ -152,7 +157,7 @@ static claim_t claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slic
   for (; i + room <= mx_load_relaxed(&arena->usable); i += GROWING_PLACE) {
     if (mx_bits_count(arena->free, i, room) != room) continue;
     if (!mx_arena_claim(arena, i, r->count)) continue;
-    const mx_commit_t result = hand_out(arenas, arena, i, r->count, out);
+    const mx_commit_t result = hand_out(arenas, arena, i, r->count, r->is_carved, out);
     if (result != MX_COMMIT_TAKEN) return result == MX_COMMIT_DONE ? CLAIM_DONE : CLAIM_REFUSED;
   }
   return CLAIM_NONE;
@@ -174,7 +179,7 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
       from = i;
       continue;
     }
-    const mx_commit_t result = hand_out(arenas, arena, i, r->count, out);
+    const mx_commit_t result = hand_out(arenas, arena, i, r->count, r->is_carved, out);
     if (result == MX_COMMIT_REFUSED) return CLAIM_REFUSED;
     if (result == MX_COMMIT_TAKEN) continue;  // the arena has become shorter
     if (r->room == 1 && !dirty) mx_store_relaxed(&arena->low_hint, i);
@@ -191,32 +196,10 @@ static claim_t claim_committed(mx_arenas_t* arenas, mx_arena_t* arena,
                          i, r->align, offset);
     if (i == SIZE_MAX) return CLAIM_NONE;
     if (mx_arena_claim(arena, i, r->count) &&
-        hand_out(arenas, arena, i, r->count, out) == MX_COMMIT_DONE) {
+        hand_out(arenas, arena, i, r->count, r->is_carved, out) == MX_COMMIT_DONE) {
       return CLAIM_DONE;
     }
   }
-}
-
-// A free run of which all that is not committed lies right behind committed slices.
-static size_t find_joined(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
-  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  const size_t bits = mx_load_relaxed(&arena->usable);
-  for (size_t end = mx_max(from, 1); end < bits; end++) {
-    // Where pages are scattered there is little to look at.
-    if (MX_SCATTER) end = mx_bits_find_run(arena->committed, NULL, bits, 1, end - 1, 1, 0);
-    if (MX_SCATTER && (end == SIZE_MAX || ++end >= bits)) return SIZE_MAX;
-    const bool is_end = !mx_bits_test(arena->committed, end);
-    if (!is_end || !mx_bits_test(arena->committed, end - 1)) continue;
-    size_t first = end;
-    while (first > 0 && end - first < r->count && mx_bits_test(arena->free, first - 1) &&
-           mx_bits_test(arena->committed, first - 1)) {
-      first--;
-    }
-    first = mx_align_up(first + offset, r->align) - offset;
-    if (first > end || first + r->count > bits) continue;
-    if (mx_bits_count(arena->free, first, r->count) == r->count) return first;
-  }
-  return SIZE_MAX;
 }
 
 #define JOIN_TRIES 8
@@ -226,10 +209,11 @@ static claim_t claim_joined(mx_arenas_t* arenas, mx_arena_t* arena,
                             const mx_slices_request_t* r, mx_slices_t* out) {
   size_t i = 0;
   for (unsigned tries = 0; tries < JOIN_TRIES; tries++, i += r->count) {
-    i = find_joined(arena, r, i);
+    i = mx_slices_find_joined(arena, r, i);
     if (i == SIZE_MAX) return CLAIM_NONE;
     if (!mx_arena_claim(arena, i, r->count)) continue;
-    if (hand_out(arenas, arena, i, r->count, out) == MX_COMMIT_DONE) return CLAIM_DONE;
+    const mx_commit_t result = hand_out(arenas, arena, i, r->count, r->is_carved, out);
+    if (result == MX_COMMIT_DONE) return CLAIM_DONE;
   }
   return CLAIM_NONE;
 }
@@ -293,7 +277,7 @@ static bool claim_recent(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_s
     if (!suits(arena, r, NODE_EXACT) || index >= mx_load_relaxed(&arena->usable)) continue;
     if (!mx_bits_test(arena->free, index) || !mx_bits_test(arena->dirty, index)) continue;
     if (mx_arena_claim(arena, index, 1) &&
-        hand_out(arenas, arena, index, 1, out) == MX_COMMIT_DONE) {
+        hand_out(arenas, arena, index, 1, r->is_carved, out) == MX_COMMIT_DONE) {
       return true;
     }
   }
@@ -441,6 +425,9 @@ static void drop_unused(mx_arena_t* arena, size_t index, size_t count) {
 // Which slices of a run that is given back hold something: a page may not have been carved to its
 // end, a huge block may have moved away.
 static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  if (MX_PARTS && mx_load_relaxed(&arena->has_parts)) {
+    mx_arena_drop_parts(arena, index, count);
+  }
   const size_t per_slice = mx_arena_bits_per_slice();
   const size_t all = count * per_slice;
   const size_t present = mx_bits_count(arena->present, index * per_slice, all);
@@ -494,11 +481,11 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   if (is_in_plot && !mx_plot_can_grow(arena, index, count)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_arena_claim(arena, index, count)) return false;
-  if (is_in_plot) {
-    mx_plot_has_grown(arena, index, count);
-    if (prepare(arenas, arena, index, count, is_zero) == MX_COMMIT_DONE) return true;
-    mx_plot_leave(arenas, arena, index, count);
-    return false;
-  }
-  return prepare(arenas, arena, index, count, is_zero) == MX_COMMIT_DONE;
+  bool ignored;
+  const bool is_carved = (is_zero == NULL);
+  if (is_in_plot) mx_plot_has_grown(arena, index, count);
+  const bool done = (prepare(arenas, arena, index, count, is_carved,
+                             is_carved ? &ignored : is_zero) == MX_COMMIT_DONE);
+  if (is_in_plot && !done) mx_plot_leave(arenas, arena, index, count);
+  return done;
 }

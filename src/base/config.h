@@ -134,6 +134,9 @@
 // stay nobody's until then: what a program does not use counts against no limit of it.
 #define MX_PIECEWISE (MX_64BIT && !MX_MAPS_WHOLE)
 
+// Whether a slice can be mapped in part. Guards and tools would have to be told of what is not.
+#define MX_PARTS (MX_PIECEWISE && !MX_GUARD_PAGES && MX_TRACK == 0)
+
 // Memory of one arena by default.
 #if MX_64BIT
 #define MX_ARENA_RESERVE ((size_t)1 << 30)

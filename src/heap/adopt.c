@@ -93,6 +93,16 @@ void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
   if (more > 0) keep_near(heap, mx_arena_slice(page->arena, page->slice_index + before), more);
 }
 
+// Slices for a page. Where they are mapped in part that of the first block is, and of what lies in
+// front of it.
+static bool fresh_slices(mx_arenas_t* arenas, const mx_slices_request_t* request, size_t size,
+                         mx_slices_t* out) {
+  if (!mx_slices_alloc(arenas, request, out)) return false;
+  if (!MX_PARTS || mx_likely(!mx_load_relaxed(&out->arena->has_parts))) return true;
+  const size_t fence = (MX_PADDING ? mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX) : 0);
+  return mx_slices_map_first(arenas, request, size + fence, out);
+}
+
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
@@ -105,13 +115,14 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   // Used memory serves however little of it there is, but for the second page, which is often
   // the last of its size: that one shall be able to grow.
   const size_t dirty_room = (full_pages == 1 ? most : count);
-  const mx_slices_request_t request = {count, most, dirty_room, 1, heap->arena, node, false};
+  const mx_slices_request_t request = {count, most, dirty_room, 1, heap->arena, node, false,
+                                       true};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (mx_heap_is_isolated(heap)) {
     if (!mx_partition_slices(arenas, &heap->partition, &request, &slices)) return NULL;
     keep_near(heap, slices.start, slices.count);
-  } else if (!mx_slices_alloc(arenas, &request, &slices)) {
+  } else if (!fresh_slices(arenas, &request, size, &slices)) {
     return NULL;
   }
   mx_check(slices.arena != NULL && slices.count >= count);

@@ -16,6 +16,8 @@ MX_BEGIN_DECLS
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages);
 // As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too.
 void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);
+// Where slices are mapped in part and that failed: a last try; the page ends where it fails again.
+bool mx_page_extend_scarce(mx_heap_t* heap, mx_page_t* page, bool* is_zero);
 // Releases an owned page that holds no block.
 void mx_page_release(mx_page_t* page);
 // To be called by the thread that claimed an abandoned page: takes it off the list of such pages.

@@ -191,6 +191,33 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   mx_arenas_wake_background();
 }
 
+// A current page counts itself as used, so no free() tells that it became empty: bins that a
+// program has done with are found here. One that was empty in two rounds goes.
+static void release_idle(mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    mx_page_t* const page = theap->bins.current[bin];
+    if (page == &mx_page_none) continue;
+    if (page->used > 1) {
+      mx_clear_bit(theap->trimming.idle, bin);
+      if (mx_unlikely(mx_has_bit(theap->trimming.slack, bin))) mx_theap_look_for_slack(theap, page);
+    } else if (!mx_has_bit(theap->trimming.idle, bin)) {
+      mx_set_bit(theap->trimming.idle, bin);
+    } else {
+      mx_clear_bit(theap->trimming.idle, bin);
+      mx_theap_set_current(theap, bin, &mx_page_none);
+      page->used = 0;
+      mx_page_release(page);
+    }
+  }
+}
+
+// Where addresses are scarce, a thread that wants more gives back what it has and does not use.
+static void release_empty(mx_theap_t* theap) {
+  release_retained(theap);
+  release_idle(theap);
+  release_idle(theap);
+}
+
 // A page of the full list that others freed into. Of a long list each search looks at a few.
 static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
   for (uint32_t n = mx_min(theap->lists.full_count[bin], FULL_LOOKS); n > 0; n--) {
@@ -268,6 +295,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = NULL;
   }
   if (page == NULL) {
+    if (mx_os_is_scarce()) release_empty(theap);
     page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
     mx_theap_expect_slack(theap, bin);
     mx_subproc_trim(theap->subproc);
@@ -283,7 +311,10 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
   if (!mx_page_has_holes(page)) mx_heap_grow_page(theap->heap, page);
-  if (!mx_page_extend(page, is_zero)) return false;
+  if (!mx_page_extend(page, is_zero)) {
+    if (!MX_PARTS || !mx_load_relaxed(&page->arena->has_parts)) return false;
+    if (!mx_page_extend_scarce(theap->heap, page, is_zero)) return false;
+  }
   mx_counter_step_own(&theap->counted.extends);
   return true;
 }
@@ -337,26 +368,6 @@ void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
   remove_partial(theap, page);
   mx_page_collect(page);
   mx_page_abandon(page);
-}
-
-// A current page counts itself as used, so no free() tells that it became empty: bins that a
-// program has done with are found here. One that was empty in two rounds goes.
-static void release_idle(mx_theap_t* theap) {
-  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
-    mx_page_t* const page = theap->bins.current[bin];
-    if (page == &mx_page_none) continue;
-    if (page->used > 1) {
-      mx_clear_bit(theap->trimming.idle, bin);
-      if (mx_unlikely(mx_has_bit(theap->trimming.slack, bin))) mx_theap_look_for_slack(theap, page);
-    } else if (!mx_has_bit(theap->trimming.idle, bin)) {
-      mx_set_bit(theap->trimming.idle, bin);
-    } else {
-      mx_clear_bit(theap->trimming.idle, bin);
-      mx_theap_set_current(theap, bin, &mx_page_none);
-      page->used = 0;
-      mx_page_release(page);
-    }
-  }
 }
 
 // ---- verifying ---------------------------------------------------------------------------------

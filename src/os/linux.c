@@ -37,13 +37,14 @@
 #endif
 #define MX_MPOL_PREFERRED 1
 
-// Addresses below 64 GiB are given when asked for. Those in their upper half are seldom asked for:
-// programs and their libraries lie elsewhere, run-times that want low addresses below 32 GiB.
-#define MX_LINUX_NEAR_BITS 36
+// Addresses below 8 GiB are given when asked for. Those in their upper half are seldom asked for:
+// programs and their libraries lie elsewhere, and most that want low addresses want those of 32
+// bits. The table for them is 1 MiB of addresses, which count against limits of the process.
+#define MX_LINUX_NEAR_BITS 33
+#define SCARCE_NEAR_BITS 32
 
-// With little address space to be had (RLIMIT_AS) the table for those would be much of it.
-#define LITTLE_SPACE (256 * (uint64_t)MX_MIB)
-#define LITTLE_SPACE_NEAR_BITS 33
+// What a limit leaves of addresses, or of locked memory, where each counts.
+#define LITTLE_SPACE ((uint64_t)MX_GIB)
 
 // System calls that a signal interrupted are made again, so many times.
 #define INTERRUPTED_MAX 1000
@@ -64,13 +65,15 @@ static uint64_t soft_limit(int resource) {
   return mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit) == 0 ? limit[0] : UINT64_MAX;
 }
 
+mx_at_start mx_atomic(bool) mx_os_scarce;
+
 void mx_os_init(void) {
-  const bool is_little = (soft_limit(9 /* RLIMIT_AS */) < LITTLE_SPACE);
+  const bool is_scarce = (soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE);
+  mx_store_relaxed(&mx_os_scarce, is_scarce);
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
-  mx_facts.near_bits =
-      mx_min(MX_UNIX_VA_BITS, is_little ? LITTLE_SPACE_NEAR_BITS : MX_LINUX_NEAR_BITS);
+  mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, is_scarce ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
   mx_facts.purge_keeps_guards = true;
 }
 
@@ -94,9 +97,11 @@ bool mx_os_overcommits(void) {
   return mx_load_relaxed(&overcommits) == 1;
 }
 
-// A limit may have been set since it was looked for.
-static bool refused(void) {
+// A limit may have been set since it was looked for, and memory may have been locked (EAGAIN).
+static bool refused(long error) {
   mx_store_relaxed(&overcommits, 0);
+  mx_store_relaxed(&mx_os_scarce, error == -11 || soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE ||
+                                      soft_limit(2 /* RLIMIT_DATA */) <= LITTLE_SPACE);
   return false;
 }
 
@@ -159,7 +164,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
-  if (mx_syscall_failed(r) && !refused()) return NULL;
+  if (mx_syscall_failed(r) && !refused(r)) return NULL;
   mx_probe_mmap(r, size);
   return (void*)r;
 }
@@ -207,7 +212,7 @@ bool mx_os_unmap(void* p, size_t size) {
 // ---- contents ----------------------------------------------------------------------------------
 
 bool mx_os_commit(void* p, size_t size) {
-  return set_access(p, size, PROT_READ | PROT_WRITE) || refused();
+  return set_access(p, size, PROT_READ | PROT_WRITE) || refused(0);
 }
 
 bool mx_os_decommit(void* p, size_t size) {

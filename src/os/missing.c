@@ -12,6 +12,8 @@ void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 #endif
 
 #if MX_SYSTEM != MX_LINUX
+mx_at_start mx_atomic(bool) mx_os_scarce;
+
 uint32_t mx_os_thread_number(void) { return 0; }
 
 mx_move_t mx_os_move(void* from, void* to, size_t size) {

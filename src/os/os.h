@@ -8,6 +8,7 @@
 #ifndef MX_OS_OS_H
 #define MX_OS_OS_H
 
+#include "../base/atomic.h"
 #include "../base/bits.h"
 #include "../base/facts.h"
 
@@ -88,6 +89,10 @@ void mx_os_process_info(mx_process_info_t* info);
 // Whether writable memory costs nothing until it is touched: the OS charges for no more, and no
 // limit of the process counts it. Asked for when memory is given back, not at start.
 bool mx_os_overcommits(void);
+// Whether addresses are scarce: a limit of the process counts what is mapped, and leaves it little
+// (up to 1 GiB), or was reached before.
+extern mx_hidden mx_atomic(bool) mx_os_scarce;
+mx_inline bool mx_os_is_scarce(void) { return mx_unlikely(mx_load_relaxed(&mx_os_scarce)); }
 // A monotonic clock in milliseconds; cheap, may be coarse.
 uint64_t mx_os_clock_msecs(void);
 unsigned mx_os_numa_count(void);

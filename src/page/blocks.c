@@ -92,13 +92,12 @@ static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page)
 static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   const size_t next = page->slice_index + page->slice_count;
   const size_t all = mx_page_slices_for(page->block_size);
-  bool is_zero;
   if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) {
     const size_t ahead = mx_min(page->slice_count, EXTEND_MOST);
     const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
-    if (mx_slices_extend(arenas, page->arena, next, wanted, &is_zero)) return wanted;
+    if (mx_slices_extend(arenas, page->arena, next, wanted, NULL)) return wanted;
   }
-  return mx_slices_extend(arenas, page->arena, next, need, &is_zero) ? need : 0;
+  return mx_slices_extend(arenas, page->arena, next, need, NULL) ? need : 0;
 }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
@@ -161,13 +160,16 @@ static uint32_t carve_count_present(const mx_page_t* page, uint32_t count, uint3
   return mx_arena_is_present(page->arena, first, more * size) ? (uint32_t)more : 0;
 }
 
-// The range is about to be used. True when none of its OS pages was present: it reads as zero.
-static bool touch(const mx_page_t* page, const uint8_t* first, size_t size) {
+// The range is about to be used. *was_clean: none of its OS pages was present, so it reads as zero.
+// False: it cannot be mapped.
+static bool touch(const mx_page_t* page, const uint8_t* first, size_t size, bool* was_clean) {
   mx_check(size > 0 && first >= page->start && first + size <= mx_page_end(page));
   mx_arena_t* const arena = page->arena;
   const size_t overlapped =
       mx_arena_bit_of(arena, first + size - 1) - mx_arena_bit_of(arena, first) + 1;
-  return mx_arena_touch(arena, first, size) == overlapped;
+  if (!mx_arena_reach(arena, first, size)) return false;
+  *was_clean = (mx_arena_touch(arena, first, size) == overlapped);
+  return true;
 }
 
 static mx_block_t* block_at(const mx_page_t* page, size_t index) {
@@ -261,9 +263,12 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   uint32_t count = carve_count(page, limit);
   const size_t first = page->capacity;
   const uint32_t present = carve_count_present(page, count, limit);
-  const bool was_clean = (present == 0 && touch(page, (uint8_t*)block_at(page, first),
-                                                count * page->block_size));
-  if (present != 0) count = present;
+  bool was_clean = false;
+  if (present != 0) {
+    count = present;
+  } else if (!touch(page, (uint8_t*)block_at(page, first), count * page->block_size, &was_clean)) {
+    return false;
+  }
   *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
   mx_block_t* head = NULL;
   if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);

@@ -280,6 +280,10 @@ bool mx_holes_carve(mx_page_t* page) {
     uint8_t* const block_end = page->start + (i + 1) * size;
     const uint8_t* const most = from + mx_max(REFILL_MAX, (size_t)(block_end - from));
     uint8_t* const to = find_os_page(page, from, most < end ? most : end, true);
+    if (!mx_arena_reach(page->arena, from, (size_t)(to - from))) {
+      mx_store_relaxed(&page->lend, (uint8_t)0);  // until others are made
+      return false;
+    }
     mx_arena_touch(page->arena, from, (size_t)(to - from));
     mx_add_relaxed(&filled, (size_t)(to - from));
     for (; i < page->capacity && page->start + i * size < to; i++) {

@@ -120,6 +120,7 @@ void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
 bool mx_os_overcommits(void) { return true; }
+mx_atomic(bool) mx_os_scarce;
 uint64_t mx_os_clock_msecs(void) { return world_clock; }
 unsigned mx_os_numa_count(void) { return 1; }
 unsigned mx_os_numa_node(void) { return 0; }

@@ -187,14 +187,14 @@ static void unknown_limits(void) {
   refuse(SYS_openat, EACCES);
   EXPECT(mx_os_overcommits());
   mx_os_init();
-  EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 36);
+  EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 33 && !mx_os_is_scarce());
 }
 
 static void little_space(void) {
   const struct rlimit limit = {200 << 20, 200 << 20};
   EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
   mx_os_init();
-  EXPECT(mx_facts.near_bits == 33 && !mx_os_overcommits());
+  EXPECT(mx_facts.near_bits == 32 && mx_os_is_scarce() && !mx_os_overcommits());
 }
 
 static void no_unmapping(void) {

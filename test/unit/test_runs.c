@@ -23,7 +23,7 @@ static int failures;
 static mx_arenas_t* arenas(void) { return &mx_subproc_main.arenas; }
 
 static bool take(size_t count, int node, bool grows, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, 1, NULL, node, grows};
+  const mx_slices_request_t request = {count, count, count, 1, NULL, node, grows, false};
   return mx_slices_alloc(arenas(), &request, got);
 }
 
@@ -119,7 +119,7 @@ static void test_moving(void) {
   const mx_arena_t* const a = fresh.arena;
   const size_t per = mx_arena_bits_per_slice();
   EXPECT(mx_bits_count(a->present, fresh.index * per, fresh.count * per) == 0);
-  const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 2 * MOVED, 1, whole, -1, false};
+  const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 2 * MOVED, 1, whole, -1, false, false};
   EXPECT(mx_slices_alloc(arenas(), &request, &given) && given.arena == whole);
   memset(waits.start, 1, MOVED * MX_SLICE_SIZE);
   mx_arena_touch(waits.arena, waits.start, MOVED * MX_SLICE_SIZE);

@@ -67,6 +67,7 @@ void mock_fault(const char* name) {
 static void read_environment(void) {
   const char* text = getenv("MOCK_FAIL");
   mock_fault(getenv("MOCK_FAULT"));
+  if (getenv("MOCK_SCARCE") != NULL) mx_store_relaxed(&mx_os_scarce, true);
   if (text == NULL) return;
   char* end;
   fail_at = strtol(text, &end, 10);

@@ -4,7 +4,7 @@
 //
 // The environment variable MOCK_FAIL makes calls fail from the very start of the process: "5" the
 // fifth one, "5+" that one and all after it, "5/" every fifth. MOCK_FAULT says how they fail: see
-// mock_os.c.
+// mock_os.c. With MOCK_SCARCE addresses are scarce.
 #ifndef MOCK_OS_H
 #define MOCK_OS_H
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Which OS pages of an arena may hold something.
+#include "../base/facts.h"
+#include "../mem/vmem.h"
+#include "arena.h"
+
+// All sizes here are powers of two. A division would cost more than the rest of a touch, which
+// comes with every few blocks that are carved.
+static unsigned bit_shift(void) {
+  return (unsigned)mx_min(mx_bit_high(mx_facts.os_page), MX_SLICE_SHIFT);
+}
+
+size_t mx_arena_bits_per_slice(void) { return MX_SLICE_SIZE >> bit_shift(); }
+
+size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p) {
+  return (size_t)((const uint8_t*)p - arena->start) >> bit_shift();
+}
+
+bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(size > 0 && (const uint8_t*)start >= arena->start);
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
+  return mx_bits_count(arena->present, first, last - first + 1) == last - first + 1;
+}
+
+size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
+  mx_check((const uint8_t*)start >= arena->start);
+  if (size == 0) return 0;
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
+  // Nearly always memory is used again; seeing that costs no write to shared words.
+  if (mx_arena_is_present(arena, start, size)) return 0;
+  const size_t fresh = mx_bits_set(arena->present, first, last - first + 1);
+  mx_count_add(&mx_process_counters.committed, (int64_t)(fresh << bit_shift()));
+  return fresh;
+}
+
+size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(mx_is_aligned(start, mx_facts.os_page) && size % mx_facts.os_page == 0);
+  const size_t first = mx_arena_bit_of(arena, start);
+  const size_t gone = mx_bits_clear(arena->present, first, size >> bit_shift());
+  if (gone > 0) mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
+  return gone;
+}
