@@ -68,7 +68,7 @@ typedef struct holding_s {
 } holding_t;
 
 // An empty page that rests may start anew just now, and be carved by somebody else.
-static void add_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
+static void hold_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
   sum->slices += page->slice_count;
   if (used == 0) return;
   const uint32_t freed = mx_remote_list_of(mx_load_relaxed(&page->remote)).count;
@@ -76,9 +76,9 @@ static void add_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
   sum->live += (used - mx_min(freed, used)) * page->block_size;
 }
 
-static mx_noinline void add_pages(holding_t* sum, const mx_page_t* page) {
+static mx_noinline void hold_pages(holding_t* sum, const mx_page_t* page) {
   for (; page != NULL && sum->slices <= PARKED_SLICES; page = page->next) {
-    add_page(sum, page, page->used);
+    hold_page(sum, page, page->used);
   }
 }
 
@@ -87,9 +87,9 @@ static holding_t holding_of(const mx_theap_t* theap) {
   holding_t sum = {0, 0, 0};
   for (size_t bin = 1; bin < MX_BIN_HUGE && sum.slices <= PARKED_SLICES; bin++) {
     const mx_page_t* const current = theap->bins.current[bin];
-    if (current != &mx_page_none) add_page(&sum, current, current->used - 1);
-    add_pages(&sum, theap->lists.partial[bin]);
-    add_pages(&sum, theap->lists.full[bin]);
+    if (current != &mx_page_none) hold_page(&sum, current, current->used - 1);
+    hold_pages(&sum, theap->lists.partial[bin]);
+    hold_pages(&sum, theap->lists.full[bin]);
   }
   return sum;
 }
