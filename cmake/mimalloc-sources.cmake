@@ -80,6 +80,7 @@ set(mi_source_names
   host/cxx.c
   host/missing.c
   host/residence.c
+  host/unix_code.c
   host/unix_process.c
   host/unix_stack.c
   host/windows_stack.c
@@ -94,6 +95,7 @@ set(mi_source_names
   profile/texts.c
   profile/trace.c
   profile/triggers.c
+  service/amounts.c
   service/arena_map.c
   service/cgroup.c
   service/layout.c

@@ -96,6 +96,7 @@
 #include "host/cxx.c"
 #include "host/missing.c"
 #include "host/residence.c"
+#include "host/unix_code.c"
 #include "host/unix_process.c"
 #include "host/unix_stack.c"
 #include "host/windows_stack.c"
@@ -112,6 +113,7 @@
 #include "profile/trace.c"
 #include "profile/triggers.c"
 
+#include "service/amounts.c"
 #include "service/arena_map.c"
 #include "service/cgroup.c"
 #include "service/layout.c"

@@ -10,6 +10,16 @@ int mx_host_backtrace(void** frames, int most) {
   (void)frames, (void)most;
   return 0;
 }
+
+bool mx_host_is_own_code(const void* address) {
+  (void)address;
+  return false;
+}
+
+void mx_host_describe_code(const void* address, char* buf, size_t size) {
+  (void)address;
+  if (size > 0) buf[0] = 0;
+}
 #endif
 
 #if !MX_UNIX

@@ -19,6 +19,10 @@ void mx_host_walk_after_fork(void);
 int mx_host_walk_stack(void** frames, int most, const void* frame);
 // The same, library and all, wherever there is an unwinder. May allocate.
 int mx_host_backtrace(void** frames, int most);
+// Whether an address lies in the library's own code.
+bool mx_host_is_own_code(const void* address);
+// Names the code at an address as well as the system can.
+void mx_host_describe_code(const void* address, char* buf, size_t size);
 // The function that an address is in, else "file+0xoffset"; the length, as mx_format.
 size_t mx_host_name_code(const void* address, char* buf, size_t size);
 

@@ -225,7 +225,7 @@ static int take_frame(struct _Unwind_Context* context, void* arg) {
   const uintptr_t ip = unwind_ip(context), sp = unwind_cfa(context);
   if (ip == 0) return UNWIND_STOP;
   if (WALK_FRAME_POINTERS && w->learns) learn_step(w, ip, sp);
-  if (w->count == 0 && mx_os_is_own_code((const void*)ip)) {
+  if (w->count == 0 && mx_host_is_own_code((const void*)ip)) {
     w->ip = ip;
     w->sp = sp;
     if (WALK_SIZES) w->fp = unwind_register(context, FRAME_REGISTER);
@@ -295,7 +295,7 @@ static bool follow_pointers(walk_t* w) {
 // Begins at a frame that is known: false when the library called that function itself.
 static bool begin_at(walk_t* w, const void* frame) {
   const uintptr_t* const record = (const uintptr_t*)frame;
-  if (frame == NULL || w->most == 0 || mx_os_is_own_code((const void*)record[1])) return false;
+  if (frame == NULL || w->most == 0 || mx_host_is_own_code((const void*)record[1])) return false;
   w->ip = record[1];
   w->sp = (uintptr_t)(record + 2);
   w->fp = record[0];
@@ -330,7 +330,7 @@ static bool walk_known(walk_t* w, const void* frame) {
   w->fp = record[0];
   w->count = 0;
   for (int own = 0; own < OWN_FRAMES_MAX;) {
-    if (w->count == 0 && mx_os_is_own_code((const void*)w->ip)) own++;
+    if (w->count == 0 && mx_host_is_own_code((const void*)w->ip)) own++;
     else if (w->count == w->most) return true;
     else w->frames[w->count++] = (void*)w->ip;
     const uintptr_t known = find_code(w->ip);

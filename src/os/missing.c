@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The answers to what a system lacks: no, none, nothing done. Each group says which systems lack
 // it; a port begins by naming itself here for all that it cannot do, or not yet.
-#include "../base/fmt.h"
 #include "os.h"
 #include "system.h"
 
@@ -103,7 +102,7 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
 // ---- threads and faults ------------------------------------------------------------------------
 
 // Without a libc a thread could not have thread-local storage, which only a libc or the program
-// itself can lay out; signals are the program's own, and nobody names its code.
+// itself can lay out; signals are the program's own.
 #if MX_SYSTEM == MX_WASM || !MX_HAS_LIBC
 bool mx_os_thread_start(void (*run)(void)) {
   (void)run;
@@ -111,16 +110,6 @@ bool mx_os_thread_start(void (*run)(void)) {
 }
 
 void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-
-bool mx_os_is_own_code(const void* address) {
-  (void)address;
-  return false;
-}
-
-void mx_os_describe_code(const void* address, char* buf, size_t size) {
-  (void)address;
-  if (size > 0) buf[0] = 0;
-}
 #endif
 
 #if MX_SYSTEM == MX_WASM

@@ -124,10 +124,6 @@ void mx_os_wake(mx_atomic(uint32_t)* word);
 // Has every access to inaccessible memory told to `on_fault`, which answers whether it was its
 // own; the process then goes the way that it would have gone.
 void mx_os_on_fault(bool (*on_fault)(const void* address));
-// Whether an address lies in the library's own code.
-bool mx_os_is_own_code(const void* address);
-// Names the code at an address as well as the system can.
-void mx_os_describe_code(const void* address, char* buf, size_t size);
 
 // ---- threads -----------------------------------------------------------------------------------
 // The number by which the OS knows the calling thread, 0 where it has none.

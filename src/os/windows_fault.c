@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Faults on Windows, and whose code is whose: one vectored handler, which sees an exception before
+// Faults on Windows: one vectored handler, which sees an exception before
 // any handler of a frame or a debugger's second chance.
 //
 // A range that reads as zero is reserved only. The first access to one of its OS pages faults, and
@@ -11,8 +11,6 @@
 #if defined(_WIN32)
 
 #include "windows_api.h"
-
-#include "../base/fmt.h"
 
 #define RANGES_MAX 4
 #define COMMIT_TRIES 1000
@@ -73,37 +71,6 @@ void mx_os_on_fault(bool (*on_fault)(const void* address)) {
 void mx_windows_forget_faults(void) {
   void* const handle = mx_exchange_acq_rel(&registered, (void*)NULL);
   if (handle != NULL) RemoveVectoredExceptionHandler(handle);
-}
-
-// ---- code --------------------------------------------------------------------------------------
-
-static HMODULE module_of(const void* address) {
-  HMODULE module = NULL;
-  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
-                         GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
-                     (LPCWSTR)address, &module);
-  return module;
-}
-
-// In a program that is linked with the library, no code can be told from the program's.
-bool mx_os_is_own_code(const void* address) {
-  const HMODULE own = module_of((const void*)(uintptr_t)&mx_os_on_fault);
-  return own != GetModuleHandleW(NULL) && own == module_of(address);
-}
-
-void mx_os_describe_code(const void* address, char* buf, size_t size) {
-  char path[MAX_PATH];
-  const HMODULE module = module_of(address);
-  if (module == NULL || GetModuleFileNameA(module, path, sizeof(path)) == 0) {
-    mx_format(buf, size, "(unknown)");
-    return;
-  }
-  path[sizeof(path) - 1] = 0;
-  const char* name = path;
-  for (const char* s = path; *s != 0; s++) {
-    if (*s == '\\' || *s == '/') name = s + 1;
-  }
-  mx_format(buf, size, "%s+0x%zx", name, (size_t)((uintptr_t)address - (uintptr_t)module));
 }
 
 #endif

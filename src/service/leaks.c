@@ -11,6 +11,7 @@
 
 #include "../alloc/alloc.h"
 #include "../base/hooks.h"
+#include "../host/process.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "log.h"
@@ -138,7 +139,7 @@ static void print_group(mx_out_t* out, const group_t* group) {
              group->count, group->size);
   for (size_t i = 0; i < DEPTH && group->stack[i] != NULL; i++) {
     char place[160];
-    mx_os_describe_code(group->stack[i], place, sizeof(place));
+    mx_host_describe_code(group->stack[i], place, sizeof(place));
     mx_out_add(out, "    #%zu %p %s\n", i, group->stack[i], place);
   }
 }

@@ -11,6 +11,7 @@
 #include "../alloc/guarded.h"
 #include "../base/facts.h"
 #include "../heap/subproc.h"
+#include "../host/process.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -341,11 +342,11 @@ static bool has_thread(const mx_mapping_t* m) {
 
 // Of a mapping that begins in the library's own module, what lies there.
 static size_t own_part(taking_t* t, const mx_mapping_t* m) {
-  if (!mx_os_is_own_code((const void*)m->start)) return 0;
+  if (!mx_host_is_own_code((const void*)m->start)) return 0;
   uintptr_t in = m->start, out = m->end;
   while (out - in > mx_facts.os_page) {
     const uintptr_t middle = mx_align_down(in + (out - in) / 2, mx_facts.os_page);
-    if (mx_os_is_own_code((const void*)middle)) in = middle;
+    if (mx_host_is_own_code((const void*)middle)) in = middle;
     else out = middle;
   }
   if (out == m->end) return m->resident;

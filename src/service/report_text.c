@@ -2,6 +2,8 @@
 // The report as a table for people.
 #include "report.h"
 
+#include "amounts.h"
+
 #define SHOWN_BINS 12
 
 static void put_line(mx_out_t* out, const char* indent, const char* label, size_t bytes,

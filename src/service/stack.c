@@ -23,7 +23,7 @@ static void capture(void** stack, int most) {
   const int wanted = (most < DEPTH_MAX - OWN_MAX ? most + OWN_MAX : DEPTH_MAX);
   const int count = mx_host_backtrace(frames, wanted);
   int from = 0;
-  while (from < count && mx_os_is_own_code(frames[from])) from++;
+  while (from < count && mx_host_is_own_code(frames[from])) from++;
   for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];
   mx_tls(inside) = false;
 }
@@ -31,7 +31,7 @@ static void capture(void** stack, int most) {
 static void print_frame(int number, void* address) {
   char place[160];
   char line[256];
-  mx_os_describe_code(address, place, sizeof(place));
+  mx_host_describe_code(address, place, sizeof(place));
   const size_t length =
       mx_format(line, sizeof(line), "    #%d %p %s\n", number, address, place);
   mx_os_write_stderr(line, length);

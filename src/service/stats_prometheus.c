@@ -5,6 +5,8 @@
 // counter becomes a counter. Names end as the conventions ask: _bytes, and _total for counters.
 #include "stats.h"
 
+#include "amounts.h"
+
 static void put_head(mx_out_t* out, const char* name, const char* suffix, const char* type,
                      const char* help, const char* what) {
   mx_out_add(out, "# HELP mimalloc_%s%s %s%s\n", name, suffix, help, what);

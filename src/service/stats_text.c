@@ -5,6 +5,8 @@
 // of blocks the block's size and how many were made. What only grows has a total alone.
 #include "stats.h"
 
+#include "amounts.h"
+
 #include <string.h>
 
 #include "../base/facts.h"

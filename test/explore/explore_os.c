@@ -142,11 +142,6 @@ void mx_os_yield(void) { ex_spin(); }
 void mx_os_abort(void) { abort(); }
 void mx_os_set_errno(int code) { (void)code; }
 void mx_os_on_fault(bool (*on_fault)(const void* address)) { (void)on_fault; }
-bool mx_os_is_own_code(const void* address) { return address == NULL; }
-void mx_os_describe_code(const void* address, char* buf, size_t size) {
-  (void)address;
-  if (size > 0) buf[0] = 0;
-}
 bool mx_os_thread_start(void (*run)(void)) {
   (void)run;
   return false;

@@ -6,6 +6,7 @@
 
 #include "../../src/base/config.h"
 #include "../../src/base/fmt.h"
+#include "../../src/service/amounts.h"
 #include "../../src/service/option_names.h"
 #include "fuzz.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../src/base/fmt.h"
+#include "../../src/service/amounts.h"
 
 static int failures;
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #endif
 
+#include "../../src/host/process.h"
 #include "../../src/os/os.h"
 #include "../../src/os/thread.h"
 
@@ -159,8 +160,8 @@ static void test_machine(void) {
   EXPECT(info.peak_rss >= info.current_rss && info.page_faults != SIZE_MAX);
   char text[16];
   EXPECT(mx_os_read_file("/no/such/file", text, sizeof(text)) == -1);
-  EXPECT(!mx_os_is_own_code(NULL));
-  mx_os_describe_code((const void*)text, text, sizeof(text));
+  EXPECT(!mx_host_is_own_code(NULL));
+  mx_host_describe_code((const void*)text, text, sizeof(text));
   EXPECT(memchr(text, 0, sizeof(text)) != NULL);
 }
 
