@@ -142,7 +142,11 @@ fn makeModule(
     const flags = flagsOf(b, optimize, options);
     if (!options.libc) module.addIncludePath(b.path("src/os/nolibc"));
     module.addCSourceFiles(.{ .root = b.path("src"), .files = sourcesOf(b, false), .flags = flags });
-    module.addCSourceFile(.{ .file = b.path("zig/front.c"), .flags = flags });
+    module.addCSourceFiles(.{
+        .root = b.path("zig"),
+        .files = &.{ "front.c", "magazine.c" },
+        .flags = flags,
+    });
     return module;
 }
 

@@ -70,7 +70,6 @@ set(mi_source_names
   alloc/guarded.c
   alloc/harden.c
   alloc/huge.c
-  alloc/magazine.c
   alloc/poisson.c
   alloc/realloc.c
   alloc/sample.c

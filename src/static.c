@@ -85,7 +85,6 @@
 #include "alloc/guarded.c"
 #include "alloc/harden.c"
 #include "alloc/huge.c"
-#include "alloc/magazine.c"
 #include "alloc/poisson.c"
 #include "alloc/realloc.c"
 #include "alloc/sample.c"

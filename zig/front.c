@@ -10,7 +10,7 @@
 // that are given their final size after they grew live on in what they need.
 //
 // The commonest cases of a small block are not here, but in Zig, where the compiler sees them
-// (mimalloc.zig): a block that is at hand (src/alloc/magazine.c) is taken and given there. What
+// (mimalloc.zig): a block that is at hand (magazine.c) is taken and given there. What
 // such a free says is small must then lie in a page of blocks, so no huge block is ever resized to
 // that.
 #include <string.h>
@@ -23,10 +23,11 @@
 #include "../src/api/process_life.h"
 #include "../src/api/sized.h"
 #include "../src/base/hooks.h"
+#include "../src/heap/claim.h"
 #include "../src/page/remote.h"
+#include "magazine.h"
 #if defined(MI_NO_LIBC)
 #include "../src/os/robust.h"
-#include "../src/heap/claim.h"
 #include "../src/heap/thread_life.h"
 #endif
 

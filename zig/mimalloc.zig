@@ -50,7 +50,7 @@ fn isPlain(alignment: Alignment) bool {
     return @intFromEnum(alignment) <= @intFromEnum(plain_alignment);
 }
 
-// Blocks at hand, see src/alloc/magazine.c: this part of the core's structures is used here, so
+// Blocks at hand, see magazine.c: this part of the core's structures is used here, so
 // that the compiler sees what most calls do. front.c makes sure that both say the same.
 const has_magazines = settings.has_magazines;
 const small_max = 1024;

@@ -27,10 +27,6 @@ void mx_free_larger(void* p, mx_page_t* page);
 // What mx_free_as does not know to be right; reports by the function's name what is wrong.
 void mx_free_said(const char* function, void* p, size_t size, size_t align);
 
-// Frees a block for which this thread's magazine has no place (magazine.c). `theap` is its default
-// one, bound; false when there is no memory for magazines or no place, and nothing was done.
-bool mx_magazine_put(mx_theap_t* theap, size_t bin, mx_block_t* block);
-
 // Zeroed memory, over the whole usable size.
 void* mx_zalloc_in(mx_theap_t* theap, size_t size);
 // What calloc's fast path falls to; reports a product that overflows.

@@ -162,7 +162,7 @@
 #endif
 
 // Whether free() of small blocks may keep them at hand by the size that its caller says: for front
-// ends that know sizes, in builds that check nothing (see alloc/magazine.c).
+// ends that know sizes, in builds that check nothing (see zig/magazine.c).
 #if defined(MI_MAGAZINES) && MI_MAGAZINES
 #define MX_MAGAZINES 1
 #else

@@ -37,7 +37,7 @@ typedef struct mx_subproc_s mx_subproc_t;
 #define MX_HEAP_CACHED_MAX 16
 #define MX_HEAP_CACHED_ALL 32
 
-// Freed blocks of one bin that a thread keeps at hand, see alloc/magazine.c.
+// Freed blocks of one bin that a thread keeps at hand, see zig/magazine.c.
 #define MX_MAGAZINE_PLACES 31
 typedef struct mx_magazine_s {
   uint32_t count;

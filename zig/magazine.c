@@ -16,13 +16,14 @@
 // it, so a thread that clears the magazine later finds all but the block in the dead one's hands.
 #include <string.h>
 
-#include "../base/hooks.h"
-#include "../heap/claim.h"
-#include "../heap/theap.h"
-#include "../mem/vmem.h"
-#include "../os/thread.h"
-#include "../page/remote.h"
-#include "alloc.h"
+#include "../src/alloc/alloc.h"
+#include "../src/base/hooks.h"
+#include "../src/heap/claim.h"
+#include "../src/heap/theap.h"
+#include "../src/mem/vmem.h"
+#include "../src/os/thread.h"
+#include "../src/page/remote.h"
+#include "magazine.h"
 
 mx_static_assert(!MX_MAGAZINES || (!MX_ENCODE_LINKS && !MX_PADDING && !MX_LIVE_BITS &&
                                  !MX_QUARANTINE && !MX_DEBUG_FILL && MX_TRACK == 0),
