@@ -21,7 +21,6 @@
 #define mx_noreturn __attribute__((noreturn))
 #define mx_aligned(n) __attribute__((aligned(n)))
 #define mx_prefetch_write(p) __builtin_prefetch((p), 1)
-#define mx_return_address() __builtin_return_address(0)
 #define mx_frame_address() __builtin_frame_address(0)
 #if defined(_WIN32)
 #define mx_hidden  // what a DLL exports is said one by one
@@ -47,7 +46,6 @@
 #define mx_printf(f, a)
 #define mx_aligned(n) __declspec(align(n))
 #define mx_prefetch_write(p) ((void)(p))
-#define mx_return_address() _ReturnAddress()
 #define mx_frame_address() NULL
 #include <intrin.h>
 #endif

@@ -27,18 +27,6 @@ void mx_count_add(mx_count_t* c, int64_t amount) {
   raise_peak(c, now);
 }
 
-static void add_count(mx_count_t* to, mx_count_t* from) {
-  const int64_t current = mx_load_relaxed(&from->current);
-  const int64_t now = mx_add_relaxed(&to->current, current) + current;
-  mx_add_relaxed(&to->total, mx_load_relaxed(&from->total));
-  raise_peak(to, mx_load_relaxed(&from->peak));
-  raise_peak(to, now);
-}
-
-static void add_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
-  mx_add_relaxed(to, mx_load_relaxed(from));
-}
-
 // What is there now stays counted where it will be taken off again.
 static void move_past_count(mx_count_t* to, mx_count_t* from) {
   const int64_t current = mx_load_relaxed(&from->current);
@@ -46,18 +34,13 @@ static void move_past_count(mx_count_t* to, mx_count_t* from) {
   raise_peak(to, mx_exchange_relaxed(&from->peak, current));
 }
 
-static void move_past_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
-  mx_add_relaxed(to, mx_exchange_relaxed(from, (int64_t)0));
-}
-
-void mx_counters_add(mx_counters_t* to, mx_counters_t* from) {
-  for (size_t i = 0; i < COUNTS; i++) add_count(count_at(to, i), count_at(from, i));
-  for (size_t i = 0; i < COUNTERS; i++) add_counter(counter_at(to, i), counter_at(from, i));
+static void move_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
+  if (mx_load_relaxed(from) != 0) mx_add_relaxed(to, mx_exchange_relaxed(from, (int64_t)0));
 }
 
 void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from) {
   for (size_t i = 0; i < COUNTS; i++) move_past_count(count_at(to, i), count_at(from, i));
-  for (size_t i = 0; i < COUNTERS; i++) move_past_counter(counter_at(to, i), counter_at(from, i));
+  for (size_t i = 0; i < COUNTERS; i++) move_counter(counter_at(to, i), counter_at(from, i));
 }
 
 // Most counts of a heap that lived shortly are zero, and reading them is all that they cost.
@@ -72,18 +55,12 @@ static void hand_over_count(mx_count_t* to, mx_count_t* from, bool with_current)
   mx_store_relaxed(&from->current, (int64_t)0);
 }
 
-static void hand_over_counter(mx_atomic(int64_t)* to, mx_atomic(int64_t)* from) {
-  if (mx_load_relaxed(from) == 0) return;
-  add_counter(to, from);
-  mx_store_relaxed(from, (int64_t)0);
-}
-
 void mx_counters_move(mx_counters_t* to, mx_counters_t* from, const uint64_t* bins,
                       bool with_current) {
   for (size_t i = MX_BIN_COUNT; i < COUNTS; i++) {
     hand_over_count(count_at(to, i), count_at(from, i), with_current);
   }
-  for (size_t i = 0; i < COUNTERS; i++) hand_over_counter(counter_at(to, i), counter_at(from, i));
+  for (size_t i = 0; i < COUNTERS; i++) move_counter(counter_at(to, i), counter_at(from, i));
   for (size_t i = 0; i < MX_BIN_WORDS; i++) {
     for (uint64_t rest = (bins == NULL ? UINT64_MAX : bins[i]); rest != 0; rest &= rest - 1) {
       const size_t bin = i * 64 + mx_bit_low(rest);

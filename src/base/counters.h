@@ -47,10 +47,8 @@ static inline void mx_count_add_locked(mx_count_t* c, int64_t amount) {
 MX_BEGIN_DECLS
 // Changes a count from any thread; negative amounts lower it.
 void mx_count_add(mx_count_t* c, int64_t amount);
-// Adds all of `from` to `to`, for an owner that ends. Of the peaks the highest stays, or what is
-// there now if that is more: what is reported as a peak was certainly reached.
-void mx_counters_add(mx_counters_t* to, mx_counters_t* from);
-// Moves what is past to `to`: `from` starts again with what is there now.
+// Moves what is past to `to`: `from` starts again with what is there now. Of the peaks the highest
+// stays: what is reported as a peak was certainly reached.
 void mx_counters_move_past(mx_counters_t* to, mx_counters_t* from);
 // Adds all of `from` to `to` and leaves zeros, for an owner that ends while nobody else counts in
 // it; what is there now goes along, or is gone. `bins`: a bit for each bin that was counted, or

@@ -57,25 +57,6 @@ static void start(void) {
   fill(&from, 100);
 }
 
-static void test_add(void) {
-  start();
-  mx_counters_add(&to.all, &from.all);
-  for (size_t i = 0; i < COUNTS; i++) {
-    const int64_t n = (int64_t)i + 1;
-    EXPECT(has(&to, i, 101 * n, 1010 * n, 300 * n));
-    EXPECT(has(&from, i, 100 * n, 1000 * n, 300 * n));
-  }
-  for (size_t i = 0; i < COUNTERS; i++) {
-    EXPECT(*counter(&to, i) == 101 * (int64_t)(1000 + i));
-    EXPECT(*counter(&from, i) == 100 * (int64_t)(1000 + i));
-  }
-  // What is there now may be more than either peak was.
-  start();
-  for (size_t i = 0; i < COUNTS; i++) count(&from, i)->peak = count(&from, i)->current;
-  mx_counters_add(&to.all, &from.all);
-  for (size_t i = 0; i < COUNTS; i++) EXPECT(count(&to, i)->peak == 101 * ((int64_t)i + 1));
-}
-
 static void test_move_past(void) {
   start();
   mx_counters_move_past(&to.all, &from.all);
@@ -135,7 +116,6 @@ static void test_only_current(void) {
 int main(void) {
   test_one();
   test_only_current();
-  test_add();
   test_move_past();
   for (int with_current = 0; with_current < 2; with_current++) test_move(with_current);
   EXPECT(is_fenced(&to) && is_fenced(&from));

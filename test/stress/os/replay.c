@@ -36,7 +36,8 @@ static void note(uint64_t value) { digest = (digest ^ value) * 1099511628211u; }
 
 // Where a block lies, in terms that do not change from run to run.
 static void note_place(const void* p) {
-  mx_arena_t* arena = (p == NULL ? NULL : mx_arena_of(&mx_subproc_main.arenas, p));
+  const mx_page_t* const page = mx_pagemap_find(p);
+  const mx_arena_t* const arena = (page == NULL ? NULL : page->arena);
   note(arena == NULL ? (uint64_t)(p != NULL) : (uint64_t)((const uint8_t*)p - arena->start));
 }
 
