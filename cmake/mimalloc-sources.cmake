@@ -51,10 +51,8 @@ set(mi_source_names
   heap/claim.c
   heap/dense.c
   heap/fork.c
-  heap/heap_cache.c
   heap/heap_end.c
   heap/heap_record.c
-  heap/hole_walk.c
   heap/huge_cache.c
   heap/os_pages.c
   heap/parked.c

@@ -153,7 +153,7 @@ void mx_zig_free_slow(void* p, size_t size) {
 // What ended threads left is taken over first.
 void mx_zig_collect(bool force) {
 #if defined(MI_NO_LIBC)
-  mx_robust_look_at_all();
+  mx_robust_look(true);
 #endif
   mi_collect(force);
 }

@@ -161,17 +161,10 @@ static void forget(mx_guarded_t* g) {
 
 // Inaccessible memory, aligned to slices.
 static uint8_t* map(size_t total) {
-  uint8_t* const p = (uint8_t*)mx_os_map(NULL, total + MX_SLICE_SIZE, false);
-  if (p == NULL) return NULL;
-  uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)p, MX_SLICE_SIZE);
-  if (start > p) mx_os_unmap(p, (size_t)(start - p));
-  mx_os_unmap(start + total, (size_t)(p + MX_SLICE_SIZE - start));
-  if (!mx_os_protect(start, total, false)) {
-    mx_os_unmap(start, total);
-    return NULL;
-  }
-  mx_count_add(&mx_process_counters.reserved, (int64_t)total);
-  return start;
+  uint8_t* const p = (uint8_t*)mx_vmem_map(total, MX_SLICE_SIZE, false);
+  if (p == NULL || mx_os_protect(p, total, false)) return p;
+  mx_vmem_unmap(p, total, 0);
+  return NULL;
 }
 
 // The record and mapping that a freed block leaves when it is the oldest and of this size; so most
@@ -262,11 +255,6 @@ static void check_surroundings(const mx_guarded_t* g) {
   }
 }
 
-static void make_inaccessible(mx_guarded_t* g) {
-  if (g->data_size > WARM_MAX && mx_os_decommit(g->data, g->data_size)) g->used_size = 0;
-  else mx_os_protect(g->data, g->data_size, false);
-}
-
 void mx_guarded_free(mx_page_t* page) {
   mx_guarded_t* const g = (mx_guarded_t*)page->guarded;
   check_surroundings(g);
@@ -274,7 +262,8 @@ void mx_guarded_free(mx_page_t* page) {
   note_stack(g->free_stack);
   mx_store_release(&g->is_freed, 1);
   page->capacity = page->used = 0;
-  make_inaccessible(g);
+  if (g->data_size > WARM_MAX && mx_os_decommit(g->data, g->data_size)) g->used_size = 0;
+  else mx_os_protect(g->data, g->data_size, false);
   mx_add_relaxed(&live, -1);
   mx_lock_acquire(&lock);
   mx_guarded_t* const oldest = freed[freed_next];

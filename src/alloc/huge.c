@@ -190,8 +190,7 @@ static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   if (page->arena == NULL) return mx_huge_page_extend(page, more);
   const size_t index = page->slice_index + page->slice_count;
-  bool is_zero;
-  if (!mx_slices_extend(arenas, page->arena, index, more, &is_zero)) return false;
+  if (!mx_slices_extend(arenas, page->arena, index, more, false)) return false;
   if (!is_fresh && !mx_slices_move_in(arenas, page->arena, index, more)) return false;
   const bool is_open = (!MX_GUARD_PAGES || mx_arena_guard(page->arena, index, more, false));
   if (!is_open || !mx_pagemap_set(page->start + mx_page_size(page), more, page)) {

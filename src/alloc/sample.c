@@ -159,12 +159,6 @@ bool mx_sample_pause(bool pause) {
 
 // ---- blocks with a note ------------------------------------------------------------------------
 
-// What an ordinary block would have for as many bytes.
-static size_t ordinary_size(size_t size) {
-  const size_t padded = size + MX_PAD;
-  return padded <= MX_SHARED_MAX ? mx_bin_size(mx_bin_of(padded)) : padded;
-}
-
 static void set_block_size(mx_page_t* page, size_t size) {
   if (MX_GUARD_PAGES) mx_page_guard_huge(page, false);
   mx_huge_page_resize(page, size);
@@ -173,8 +167,10 @@ static void set_block_size(mx_page_t* page, size_t size) {
 
 // A block in a page of its own.
 static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
-  const size_t whole = ordinary_size(request->size);
-  const bool is_small = (whole <= MX_SHARED_MAX);
+  const size_t padded = request->size + MX_PAD;
+  const bool is_small = (padded <= MX_SHARED_MAX);
+  // What an ordinary block would have for as many bytes.
+  const size_t whole = (is_small ? mx_bin_size(mx_bin_of(padded)) : padded);
   void* const p = mx_huge_alloc(theap->heap, is_small ? whole : request->size, request->align,
                                 request->is_growing, request->zero);
   if (p == NULL) return NULL;
@@ -226,10 +222,6 @@ void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
 
 // ---- samples -----------------------------------------------------------------------------------
 
-static bool may_guard(const mx_request_t* request) {
-  return request->align <= MX_SLICE_SIZE && is_within_bound(request->size);
-}
-
 // Guarded blocks are as aligned as their size, up to what slices are.
 static void* alloc_guarded(const mx_request_t* request) {
   const size_t size = request->size;
@@ -241,7 +233,8 @@ static void* alloc_guarded(const mx_request_t* request) {
 
 static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool is_guard,
                            bool is_sample) {
-  void* p = (is_guard && may_guard(request) ? alloc_guarded(request) : NULL);
+  const bool may_guard = (request->align <= MX_SLICE_SIZE && is_within_bound(request->size));
+  void* p = (is_guard && may_guard ? alloc_guarded(request) : NULL);
   if (!is_sample) return p;
   const size_t mean = theap->sampling.mean;
   if (p == NULL) p = alloc_noted(theap, request);
@@ -272,8 +265,6 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
   mx_sample_pause(false);
   return p;
 }
-
-void mx_sample_follow(mx_theap_t* theap) { follow_sampling(theap); }
 
 void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero, const void* frame) {
   const mx_request_t request = {size, 1, false, zero, frame};

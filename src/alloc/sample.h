@@ -40,8 +40,6 @@ void* mx_sample_begin(mx_theap_t* theap, size_t size, bool zero);
 void* mx_sample_turn(mx_theap_t* theap, size_t size, bool zero, const void* frame);
 // The same for one that is alone in its page, of a sampled theap, due or not.
 void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero);
-// Follows a state that has changed.
-void mx_sample_follow(mx_theap_t* theap);
 // The state has changed. The calling thread's theap follows now, if it is of the main heap; others
 // do at their next slow allocation.
 void mx_sample_apply(void);

@@ -3,7 +3,7 @@
 // are numbers of the whole process, in the shape of pointers.
 #include <errno.h>
 
-#include "../arena/huge_pages.h"
+#include "../arena/arena.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/subproc.h"

@@ -161,10 +161,11 @@ static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
 }
 
 static mx_arena_t* make_arena(mx_arenas_t* arenas, void* p, size_t size, size_t piece,
-                              bool is_committed, int numa_node) {
+                              bool is_committed, int numa_node, bool has_plots) {
   mx_arena_config_t config = mx_arena_config(p, size);
   config.is_committed = is_committed;
   config.is_on_demand = true;
+  config.is_exclusive = config.has_plots = has_plots;
   config.numa_node = numa_node;
   config.piece = piece;
   mx_arena_t* const arena = mx_arena_add(arenas, &config);
@@ -179,7 +180,7 @@ static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node
   void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, size, MX_SLICE_SIZE, true, is_refused);
   if (*is_refused) return NULL;
   if (p != NULL) {
-    mx_arena_t* const arena = make_arena(arenas, p, size, piece, is_eager, numa_node);
+    mx_arena_t* const arena = make_arena(arenas, p, size, piece, is_eager, numa_node, false);
     if (arena != NULL) return arena;
     mx_vmem_unmap(p, piece, 0);
     mx_vmem_placed_is_free(MX_ZONE_NEAR, p, size);
@@ -187,7 +188,7 @@ static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node
   }
   p = mx_vmem_map(size, MX_SLICE_SIZE, is_eager);
   if (p == NULL) return NULL;
-  mx_arena_t* const arena = make_arena(arenas, p, size, 0, is_eager, numa_node);
+  mx_arena_t* const arena = make_arena(arenas, p, size, 0, is_eager, numa_node, false);
   if (arena == NULL) mx_vmem_unmap(p, size, 0);
   return arena;
 }
@@ -225,12 +226,8 @@ mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas) {
     p = mx_vmem_map_placed(MX_ZONE_ONCE, piece, size, MX_SLICE_SIZE, true, &is_refused);
   }
   if (p == NULL) return NULL;
-  mx_arena_config_t config = mx_arena_config(p, size);
-  config.is_on_demand = config.is_exclusive = config.has_plots = true;
-  config.piece = piece;
-  mx_arena_t* const arena = mx_arena_add(arenas, &config);
+  mx_arena_t* const arena = make_arena(arenas, p, size, piece, false, -1, true);
   if (arena == NULL) mx_vmem_unmap(p, piece, 0);
-  else mx_arena_advise(arena, p, piece);
   return arena;
 }
 
@@ -300,10 +297,6 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
 
 // ---- guards -------------------------------------------------------------------------------------
 
-static uint8_t* last_os_page(const mx_arena_t* arena, size_t slice) {
-  return arena->start + (slice + 1) * MX_SLICE_SIZE - mx_facts.os_page;
-}
-
 bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) {
   mx_check(MX_GUARD_PAGES && count > 0 && index + count <= arena->slices);
   const size_t last = index + count - 1;
@@ -311,9 +304,10 @@ bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) 
   for (size_t i = index; i <= last; i++) {
     const bool wants = (wanted && i == last);
     if (mx_bits_test(arena->guarded, i) == wants) continue;
+    uint8_t* const end = arena->start + (i + 1) * MX_SLICE_SIZE;
     // A fork may come in between: a guard that is noted and not there does no harm.
     if (wants) mx_bits_set(arena->guarded, i, 1);
-    const bool done = mx_os_guard(last_os_page(arena, i), mx_facts.os_page, wants);
+    const bool done = mx_os_guard(end - mx_facts.os_page, mx_facts.os_page, wants);
     if (done != wants) mx_bits_clear(arena->guarded, i, 1);
     else if (!wants) ok = false;
   }

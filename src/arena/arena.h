@@ -177,6 +177,13 @@ MX_BEGIN_DECLS
 mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config);
 // Reserves a new arena for at least `slices`, on a NUMA node or (-1) any; NULL when the OS refuses.
 mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node);
+// An arena of as many huge (1 GiB) OS pages as can be had, up to `pages`, on a node (-1: any), or
+// NULL. Stops when that takes longer than `timeout_msecs` (0: no limit). Such memory is there from
+// the start and stays: it is never purged.
+mx_arena_t* mx_arena_reserve_huge_pages(mx_arenas_t* arenas, size_t pages, int numa_node,
+                                        uint64_t timeout_msecs, bool is_exclusive);
+// The same of large (2 MiB) OS pages, of at least `size` bytes.
+mx_arena_t* mx_arena_reserve_large_pages(mx_arenas_t* arenas, size_t size, bool is_exclusive);
 // One for plots, which are never anybody else's; NULL where that cannot be.
 mx_arena_t* mx_arena_reserve_plots(mx_arenas_t* arenas);
 // The arena that holds p, or NULL.
@@ -207,10 +214,10 @@ size_t mx_slices_find_joined(const mx_arena_t* arena, const mx_slices_request_t*
 // Makes a run usable that the caller has claimed, and hands it out; if it cannot, the run is free.
 mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                                mx_slices_t* out);
-// Takes the slices right behind a run, to grow it in place. *is_zero answers for the new ones;
-// NULL: of a page of blocks, which maps what it carves where addresses are scarce.
+// Takes the slices right behind a run, to grow it in place. `is_carved`: of a page of blocks, which
+// maps what it carves where addresses are scarce.
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                      bool* is_zero);
+                      bool is_carved);
 
 // ---- commitment (commit.c) ---------------------------------------------------------------------
 // Makes the caller's run usable. *is_zero becomes false when what is new does not read as zero.

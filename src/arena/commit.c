@@ -39,12 +39,6 @@ void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count) {
   mx_bits_set(arena->large, index, count);
 }
 
-// Where the process has as many mappings as it may have.
-static bool map_behind(const mx_arena_t* arena, size_t index, size_t size) {
-  return index > 0 && mx_bits_test(arena->committed, index - 1) &&
-         mx_vmem_map_behind(mx_arena_slice(arena, index), size);
-}
-
 // A run of slices that are the caller's and not committed.
 static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, bool* is_zero) {
   mx_check(count > 0 && index + count <= arena->slices);
@@ -58,17 +52,16 @@ static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, boo
   } else if (arena->is_reserved) {
     if (!mx_vmem_commit(start, size)) return MX_COMMIT_REFUSED;
   } else {
-    const mx_map_result_t result = mx_vmem_map_at(start, size);
+    const mx_map_result_t result = mx_vmem_map_at(start, size, true);
     if (result == MX_MAP_TAKEN) return MX_COMMIT_TAKEN;
-    if (result == MX_MAP_REFUSED && !map_behind(arena, index, size)) return MX_COMMIT_REFUSED;
+    // Where the process has as many mappings as it may have, one can still become longer.
+    const bool has_front = (index > 0 && mx_bits_test(arena->committed, index - 1));
+    const bool is_done = (result == MX_MAP_DONE || (has_front && mx_vmem_map_behind(start, size)));
+    if (!is_done) return MX_COMMIT_REFUSED;
     mx_arena_advise(arena, start, size);
   }
   mx_bits_set(arena->committed, index, count);
   return MX_COMMIT_DONE;
-}
-
-static bool is_fresh(const mx_arena_t* arena, size_t i) {
-  return mx_bits_test(arena->free, i) && !mx_bits_test(arena->committed, i);
 }
 
 // Claims free slices from `index` on to be committed with those before them: how many.
@@ -82,7 +75,9 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
   const size_t end =
       mx_min(mx_align_up(index + most, MORE_LEAST), mx_load_relaxed(&arena->usable));
   size_t count = 0;
-  while (index + count < end && is_fresh(arena, index + count)) count++;
+  for (size_t i = index; i < end; i++, count++) {
+    if (!mx_bits_test(arena->free, i) || mx_bits_test(arena->committed, i)) break;
+  }
   if (count == 0 || !mx_arena_claim(arena, index, count)) return 0;
   // They may have been in use meanwhile.
   if (mx_bits_count(arena->committed, index, count) == 0) return count;

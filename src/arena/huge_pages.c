@@ -5,7 +5,7 @@
 // have set a limit of time. They must lie in a row, so a range of addresses is sought first and
 // then filled from its start; a page that lands elsewhere, because somebody else took the address
 // meanwhile, ends the row.
-#include "huge_pages.h"
+#include "arena.h"
 
 #include "../base/facts.h"
 #include "../base/hooks.h"

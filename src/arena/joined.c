@@ -18,7 +18,7 @@ size_t mx_slices_find_joined(const mx_arena_t* arena, const mx_slices_request_t*
       first--;
     }
     first = mx_align_up(first + offset, r->align) - offset;
-    if (first > end || first + r->count > bits) continue;
+    if (first < from || first > end || first + r->count > bits) continue;
     if (mx_bits_count(arena->free, first, r->count) == r->count) return first;
   }
   return SIZE_MAX;

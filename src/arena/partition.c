@@ -40,10 +40,6 @@ void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition) {
 
 // ---- plots -------------------------------------------------------------------------------------
 
-static bool has_room(const mx_plot_t* plot) {
-  return mx_popcount(mx_load_relaxed(&plot->used)) < MX_PLOT_SHARE;
-}
-
 static mx_plot_t* take_left(mx_arenas_t* arenas) {
   mx_check(mx_lock_is_mine(&arenas->lock));
   mx_plot_t* const plot = arenas->plots_left;
@@ -129,7 +125,7 @@ static size_t find_own(const mx_plot_t* plot, const mx_slices_request_t* r) {
 // Slices that nobody had, apart from those in use.
 static size_t find_unused(const mx_plot_t* plot, const mx_slices_request_t* r) {
   const uint64_t used = mx_load_relaxed(&plot->used), free = mx_plot_free(plot) & ~used;
-  if (!has_room(plot)) return SIZE_MAX;
+  if (mx_popcount(used) >= MX_PLOT_SHARE) return SIZE_MAX;
   // Long pages have nearly all of a fresh plot, or become shorter.
   const size_t most = mx_max(used == 0 ? MX_WORD_BITS - LARGE_GAP : LARGE_GAP, r->count);
   uint64_t random = mx_random64();

@@ -35,7 +35,7 @@ mx_cold mx_commit_t mx_arena_map_parts(mx_arena_t* arena, const void* start, siz
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t end = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1) + 1;
   for (size_t i = first, n; (n = next_part(arena, &i, end, false)) > 0; i += n) {
-    const mx_map_result_t result = mx_vmem_map_at(arena->start + i * unit, n * unit);
+    const mx_map_result_t result = mx_vmem_map_at(arena->start + i * unit, n * unit, true);
     if (result == MX_MAP_DONE) continue;
     if (i > first) mx_arena_touch(arena, arena->start + first * unit, (i - first) * unit);
     return result == MX_MAP_TAKEN ? MX_COMMIT_TAKEN : MX_COMMIT_REFUSED;

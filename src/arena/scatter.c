@@ -17,11 +17,6 @@
 #define SCATTER_MOST ((intptr_t)16384)
 #define SCATTER_TRIES 24
 
-static bool is_untouched(const mx_arena_t* arena, size_t index, size_t count) {
-  return mx_bits_count(arena->free, index, count) == count &&
-         mx_bits_count(arena->committed, index, count) == 0;
-}
-
 // One of the places of a window, all of which is free; SIZE_MAX when there is none at hand.
 static size_t try_places(const mx_arena_t* arena, size_t from, size_t window, size_t room) {
   const size_t place = (room == 1 ? 1 : 2 * room);
@@ -33,7 +28,9 @@ static size_t try_places(const mx_arena_t* arena, size_t from, size_t window, si
   for (unsigned tries = 0; tries < SCATTER_TRIES; tries++) {
     const uint64_t draw = mx_random_step(&random) >> 20;
     size_t i = from + (size_t)(draw % (window / place)) * place;
-    if (i == 0 || i + place >= usable || !is_untouched(arena, i - 1, place + 2)) continue;
+    if (i == 0 || i + place >= usable) continue;
+    const bool is_free = (mx_bits_count(arena->free, i - 1, place + 2) == place + 2);
+    if (!is_free || mx_bits_count(arena->committed, i - 1, place + 2) != 0) continue;
     if (room > 1) i += (size_t)(draw >> 24) % room;
     return i;
   }

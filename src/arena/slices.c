@@ -6,7 +6,6 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
-#include "huge_pages.h"
 #include "plots.h"
 
 // Runs of at most this many slices are looked for among dirty slices first.
@@ -110,8 +109,11 @@ static bool note_lack(mx_arena_t* arena, const mx_slices_request_t* r) {
   return true;
 }
 
-static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
+                         const mx_slices_request_t* r, size_t from) {
   mx_check(r->count <= r->room && r->align > 0);
+  const size_t i = (MX_SCATTER ? mx_scatter_find(arenas, arena, r, from) : SIZE_MAX);
+  if (i != SIZE_MAX) return i;
   const bool grows = (r->room > r->count);
   const size_t align = (grows ? r->room : r->align);
   const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
@@ -119,17 +121,10 @@ static size_t find_fresh(const mx_arena_t* arena, const mx_slices_request_t* r, 
                           offset);
 }
 
-static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
-                         const mx_slices_request_t* r, size_t from) {
-  const size_t i = (MX_SCATTER ? mx_scatter_find(arenas, arena, r, from) : SIZE_MAX);
-  return i != SIZE_MAX ? i : find_fresh(arena, r, from);
-}
-
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             bool is_carved, mx_slices_t* out) {
-  out->arena = arena;
   mx_check(count > 0 && index + count <= arena->slices);
-  mx_check(mx_bits_count(arena->free, index, count) == 0);
+  out->arena = arena;
   out->index = index;
   out->count = count;
   out->start = mx_arena_slice(arena, index);
@@ -188,28 +183,19 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
 }
 
 // A run of slices that are committed, of which the OS has not to be asked.
-static claim_t claim_committed(mx_arenas_t* arenas, mx_arena_t* arena,
-                               const mx_slices_request_t* r, mx_slices_t* out) {
-  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  for (size_t i = 0;; i++) {
-    i = mx_bits_find_run(arena->free, arena->committed, mx_load_relaxed(&arena->usable), r->count,
-                         i, r->align, offset);
-    if (i == SIZE_MAX) return CLAIM_NONE;
-    if (mx_arena_claim(arena, i, r->count) &&
-        hand_out(arenas, arena, i, r->count, r->is_carved, out) == MX_COMMIT_DONE) {
-      return CLAIM_DONE;
-    }
-  }
+static size_t find_committed(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
+  return mx_bits_find_run(arena->free, arena->committed, mx_load_relaxed(&arena->usable), r->count,
+                          from, r->align, (uintptr_t)arena->start / MX_SLICE_SIZE);
 }
 
-#define JOIN_TRIES 8
+#define SPARING_TRIES 16
 
-// The system counts mappings, too: one that is made behind another becomes a part of it.
-static claim_t claim_joined(mx_arenas_t* arenas, mx_arena_t* arena,
-                            const mx_slices_request_t* r, mx_slices_t* out) {
+// Where the OS gives no more: one of these.
+static claim_t claim_sparing(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
+                             bool is_joined, mx_slices_t* out) {
   size_t i = 0;
-  for (unsigned tries = 0; tries < JOIN_TRIES; tries++, i += r->count) {
-    i = mx_slices_find_joined(arena, r, i);
+  for (unsigned tries = 0; tries < SPARING_TRIES; tries++, i++) {
+    i = (is_joined ? mx_slices_find_joined(arena, r, i) : find_committed(arena, r, i));
     if (i == SIZE_MAX) return CLAIM_NONE;
     if (!mx_arena_claim(arena, i, r->count)) continue;
     const mx_commit_t result = hand_out(arenas, arena, i, r->count, r->is_carved, out);
@@ -256,11 +242,6 @@ static void put_recent(mx_arenas_t* arenas, uint64_t place) {
   mx_store_relaxed(&ring->next, next + 1);
 }
 
-static void note_recent(mx_arenas_t* arenas, const mx_arena_t* arena, size_t index) {
-  const uint64_t item = mx_load_relaxed(&arena->item);
-  put_recent(arenas, item << RECENT_SLICE_BITS | (index + 1));
-}
-
 // Who asks for runs needs free slices to join: what was free before one is no longer taken.
 static void forget_recent(mx_arenas_t* arenas) { put_recent(arenas, 0); }
 
@@ -290,8 +271,9 @@ typedef enum pick_e { PICK_DIRTY, PICK_ANY, PICK_COMMITTED, PICK_JOINED } pick_t
 
 static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                           pick_t pick, mx_slices_t* out) {
-  if (pick == PICK_COMMITTED) return claim_committed(arenas, arena, r, out);
-  if (pick == PICK_JOINED) return claim_joined(arenas, arena, r, out);
+  if (pick >= PICK_COMMITTED) {
+    return claim_sparing(arenas, arena, r, pick == PICK_JOINED, out);
+  }
   if (r->is_growing && r->align == 1) {
     const claim_t result = claim_place(arenas, arena, r, out);
     if (result != CLAIM_NONE) return result;
@@ -342,24 +324,19 @@ static mx_noinline claim_t claim(mx_arenas_t* arenas, const mx_slices_request_t*
   return other == CLAIM_NONE ? CLAIM_REFUSED : other;
 }
 
-// Without room to grow: where addresses are short, that is better than nothing.
-static claim_t claim_bare(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {
-  mx_slices_request_t bare = *r;
-  bare.room = bare.dirty_room = r->count;
-  mx_check(is_plain_run(&bare) || r->align > 1);
-  return r->room > r->count ? claim(arenas, &bare, out) : CLAIM_NONE;
-}
-
 // Free slices that are being purged are the purger's for that moment. Where no other arena can be
 // had that is worth waiting for, but not without end: a commit function may allocate itself.
 static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                         mx_slices_t* out) {
   const uint64_t begin = mx_os_clock_msecs();
+  // Without room to grow: where addresses are short, that is better than nothing.
+  mx_slices_request_t bare = *r;
+  bare.room = bare.dirty_room = r->count;
   for (;;) {
     const int64_t seen = mx_load_relaxed(&mx_process_counters.arena_purges);
     const bool was_purging = (mx_load_acquire(&arenas->purging) != 0);
     claim_t result = claim(arenas, r, out);
-    if (result == CLAIM_NONE) result = claim_bare(arenas, r, out);
+    if (result == CLAIM_NONE && r->room > r->count) result = claim(arenas, &bare, out);
     if (result == CLAIM_DONE) return true;
     const bool missed_none =
         (!was_purging && mx_load_relaxed(&mx_process_counters.arena_purges) == seen);
@@ -465,7 +442,8 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
-  if (!MX_SCATTER && count == 1) note_recent(arenas, arena, index);
+  const uint64_t item = mx_load_relaxed(&arena->item);
+  if (!MX_SCATTER && count == 1) put_recent(arenas, item << RECENT_SLICE_BITS | (index + 1));
   mark_dirty(arenas, arena, index, count);
   mx_arena_put_back(arena, index, count);
   if (mx_add_relaxed(&arena->free_slices, count) == 0) note_not_full(arenas, arena);
@@ -474,18 +452,16 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                      bool* is_zero) {
+                      bool is_carved) {
   mx_check(count > 0 && index > 0 && !mx_bits_test(arena->free, index - 1));
   if (index + count > mx_load_relaxed(&arena->usable)) return false;
   const bool is_in_plot = mx_arena_has_plots(arena);
   if (is_in_plot && !mx_plot_can_grow(arena, index, count)) return false;
   if (!mx_arenas_allow(arenas, count * MX_SLICE_SIZE)) return false;
   if (!mx_arena_claim(arena, index, count)) return false;
-  bool ignored;
-  const bool is_carved = (is_zero == NULL);
   if (is_in_plot) mx_plot_has_grown(arena, index, count);
-  const bool done = (prepare(arenas, arena, index, count, is_carved,
-                             is_carved ? &ignored : is_zero) == MX_COMMIT_DONE);
-  if (is_in_plot && !done) mx_plot_leave(arenas, arena, index, count);
-  return done;
+  bool is_zero;
+  if (prepare(arenas, arena, index, count, is_carved, &is_zero) == MX_COMMIT_DONE) return true;
+  if (is_in_plot) mx_plot_leave(arenas, arena, index, count);
+  return false;
 }

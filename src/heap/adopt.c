@@ -15,7 +15,6 @@
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "adopt.h"
-#include "heap_cache.h"
 
 // Pages of first-class heaps that one search looks at.
 #define HEAP_SEARCH_MAX 32
@@ -70,14 +69,64 @@ void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page) {
   mx_lock_release(&heap->lock);
 }
 
-// A page that the heap's record kept. Other threads may want one, too.
-static mx_page_t* reuse_kept(mx_heap_t* heap, size_t bin) {
-  mx_lock_acquire(&heap->lock);
-  mx_page_t* const page = mx_heap_cache_take(heap, bin);
-  if (page != NULL) put_in(heap, page);
-  mx_lock_release(&heap->lock);
-  return page;
+// ---- pages that a destroyed heap keeps ---------------------------------------------------------
+
+// The next heap in its record gets them: programs that make a heap, fill it a little and destroy it
+// do so again and again, and to pass a page through the arena each time costs more than all the
+// rest.
+//
+// Such a page stays mapped and owned, with no list and no counter that knows it. A record keeps a
+// few pages of one slice, all records that wait to be used again about MX_HEAP_CACHED_ALL.
+// Collecting with force, making holes, fork and the end of a sub-process give them back. Builds
+// that keep track of each block keep none, as there a page must begin anew.
+
+#define CACHES_PAGES (MX_HOLES && !MX_PADDING && !MX_RANDOM_ORDER && !MX_ISOLATE)
+
+// Carved blocks that are linked at once when a page is used again. The others are carved anew.
+#define RELINK_MAX 128
+
+static bool is_cacheable(const mx_heap_t* heap, mx_page_t* page) {
+  if (!CACHES_PAGES || mx_load_relaxed(&heap->cached_count) >= MX_HEAP_CACHED_MAX) return false;
+  if (mx_load_relaxed(&heap->subproc->cached_pages) >= MX_HEAP_CACHED_ALL) return false;
+  return page->slice_count == 1 && page->capacity > 0 && heap->arena == NULL &&
+         heap->numa_node < 0 && !mx_page_has_holes(page) && mx_page_hold(page);
 }
+
+bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
+  mx_check(page->arena != NULL || mx_page_is_huge(page));
+  if (mx_page_is_huge(page) || !is_cacheable(heap, page)) return false;
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  mx_page_set_theap(page, NULL);
+  page->free = NULL;
+  page->used = 0;
+  page->retained_slot = 0;
+  mx_store_relaxed(&page->shifted, (uint8_t)0);
+  page->is_listed = 0;
+  const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  heap->cached[count] = page;
+  mx_check(count < MX_HEAP_CACHED_MAX);
+  mx_store_relaxed(&heap->cached_count, count + 1);
+  return true;
+}
+
+// A kept page of a bin, with all of it free, in no list; or NULL.
+static mx_page_t* take_kept_page(mx_heap_t* heap, size_t bin) {
+  mx_check(mx_lock_is_mine(&heap->lock));
+  const uint32_t count = mx_load_relaxed(&heap->cached_count);
+  for (uint32_t i = count; i-- > 0;) {
+    mx_page_t* const page = heap->cached[i];
+    if (page->bin != bin) continue;
+    heap->cached[i] = heap->cached[count - 1];
+    mx_store_relaxed(&heap->cached_count, count - 1);
+    mx_check(page->capacity > 0 && page->free == NULL && page->used == 0);
+    page->capacity = (uint32_t)mx_min(page->capacity, RELINK_MAX);
+    mx_page_link_in_order(page, 0, page->capacity);
+    return page;
+  }
+  return NULL;
+}
+
+// ---- fresh pages and their end ------------------------------------------------------------------
 
 // Plots are chosen for whom they belong to, not for the node that their memory is on.
 static void keep_near(const mx_heap_t* heap, uint8_t* start, size_t slices) {
@@ -106,7 +155,10 @@ static bool fresh_slices(mx_arenas_t* arenas, const mx_slices_request_t* request
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
-    mx_page_t* const kept = reuse_kept(heap, bin);
+    mx_lock_acquire(&heap->lock);  // other threads may want one, too
+    mx_page_t* const kept = take_kept_page(heap, bin);
+    if (kept != NULL) put_in(heap, kept);
+    mx_lock_release(&heap->lock);
     if (kept != NULL) return kept;
   }
   const size_t size = mx_bin_size(bin);
@@ -319,11 +371,6 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, siz
   return page;
 }
 
-// What others left on another NUMA node than the heap's is not for it.
-static bool is_of_node(const mx_arena_t* arena, int node) {
-  return node < 0 || arena->numa_node < 0 || arena->numa_node == node;
-}
-
 // Looks at a part of the bitmaps only: the next search for this bin begins where one ended that did
 // not get through. In an arena of 1 GiB each search sees all.
 static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
@@ -336,7 +383,9 @@ static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
   int tries = SEARCH_TRIES;
   for (size_t i = (size_t)(from >> 32); i < count; i++, word = 0) {
     mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
-    if (arena == NULL || word >= arena->words || !is_of_node(arena, node)) continue;
+    if (arena == NULL || word >= arena->words) continue;
+    // What others left on another NUMA node than the heap's is not for it.
+    if (node >= 0 && arena->numa_node >= 0 && arena->numa_node != node) continue;
     const size_t end = mx_min(arena->words, word + left);
     left -= end - word;
     mx_page_t* const page = reclaim_in(arena, heap, bin, &word, end, &tries);

@@ -30,6 +30,9 @@ bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid);
 mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin);
 // Gives the slices of a page back that no list holds any more. Purges nothing.
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page);
+// Keeps a page of a heap that is being destroyed, for the next one in its record; false when it
+// must go.
+bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page);
 // Enters a new page in its heap's list and counters, and removes it. A main heap has no list.
 void mx_heap_link_page(mx_heap_t* heap, mx_page_t* page);
 mx_subproc_t* mx_heap_unlink_page(mx_page_t* page);

@@ -11,13 +11,6 @@
 // Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
 #define FREER_PAGES 1
 
-// How many pages of one bin a thread takes in from others. One that does not allocate from the bin
-// has no use for their blocks, only for freeing more of them cheaply, and must not hoard.
-static long adopt_limit(const mx_theap_t* theap, size_t bin) {
-  const long most = mx_option(page_cross_thread_max_reclaim);
-  return theap->bins.current[bin] == &mx_page_none && most > FREER_PAGES ? FREER_PAGES : most;
-}
-
 // Whether a thread takes a page in that it freed into: always its own former ones; one of others
 // in exchange for the oldest, when it has as many as it may.
 static bool wants(mx_theap_t* theap, const mx_page_t* page) {
@@ -25,7 +18,10 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (theap == NULL || policy < 0) return false;
   if (mx_page_theap(page) == theap || policy == 1) return true;
   if (theap->first->thread.is_pooled) return false;
-  const long limit = adopt_limit(theap, page->bin);
+  // A thread that does not allocate from the bin has no use for the blocks of others' pages, only
+  // for freeing more of them cheaply, and must not hoard.
+  long limit = mx_option(page_cross_thread_max_reclaim);
+  if (theap->bins.current[page->bin] == &mx_page_none && limit > FREER_PAGES) limit = FREER_PAGES;
   if (limit <= 0) return false;
   const long count = (long)theap->lists.partial_count[page->bin];
   if (count >= limit) mx_theap_give_up_oldest(theap, page->bin);

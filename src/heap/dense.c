@@ -50,17 +50,14 @@ bool mx_dense_is_expected(size_t bytes) {
   return mx_load_relaxed(&c->found) >= DENSE_ENOUGH;
 }
 
-static void advise_large(const mx_page_t* page) {
-  if (page->arena != NULL) mx_arena_want_large(page->arena, page->slice_index, page->slice_count);
-  else mx_os_advise_large(mx_page_first(page), mx_page_size(page), true);
-}
-
 void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
   mx_check(mx_page_is_huge(page));
   dense_class_t* const c = (is_fresh ? class_of(page->block_size) : NULL);
   const bool has_small = (c != NULL && mx_add_relaxed(&turn, 1) % HAVE_SMALL == HAVE_SMALL - 1);
-  if (is_expected && !has_small) {
-    advise_large(page);
+  if (is_expected && !has_small && page->arena != NULL) {
+    mx_arena_want_large(page->arena, page->slice_index, page->slice_count);
+  } else if (is_expected && !has_small) {
+    mx_os_advise_large(mx_page_first(page), mx_page_size(page), true);
   } else if (c != NULL) {
     mx_store_relaxed(&page->lend, (uint8_t)(mx_load_relaxed(&page->lend) | MX_PAGE_FRESH));
     mx_store_relaxed(&c->bytes, page->block_size);

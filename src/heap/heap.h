@@ -87,7 +87,6 @@ typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory,
   uint64_t slack_seen[MX_BIN_WORDS];  // a round found it half carved at most
-  uint64_t dense[MX_BIN_WORDS];       // pages are carved further than that
 } mx_theap_trimming_t;
 
 // Where a pass of collecting is that stops between pages.
@@ -119,7 +118,7 @@ typedef struct mx_theap_thread_s {
   size_t slot_count;
   mx_theap_t* spares;             // bound to no heap
   mx_atomic(mx_theap_t*) orphans; // theaps whose heap others gave up, see mx_heap_delete
-  mx_theap_t* after_end[2];       // under the lock of the records: see theap_record.c
+  mx_theap_t* after_end;          // the next in its list, under the lock of the records
   bool is_after_end;              // made after its thread was said to have ended
   bool is_pooled;                 // a thread that shall not take over what others leave
   bool was_parked;                // taken, with pages of another thread's: see parked.c

@@ -24,7 +24,6 @@
 #include "../page/live.h"
 #include "../page/remote.h"
 #include "adopt.h"
-#include "heap_cache.h"
 #include "heap_end.h"
 #include "heap_record.h"
 #include "os_pages.h"
@@ -135,12 +134,6 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
   }
 }
 
-static void drop_with_blocks(mx_subproc_t* subproc, mx_page_t* page) {
-  mx_check(!mx_page_is_huge(page));
-  mx_live_clear(page);
-  mx_page_drop(&subproc->arenas, page);
-}
-
 // The pages go one by one under the lock, so that the child of a fork in between finds the others
 // in a list, of which it may take them out.
 static mx_page_t* pop_page(mx_heap_t* heap) {
@@ -168,8 +161,12 @@ void mx_heap_destroy(mx_heap_t* heap) {
     mx_store_relaxed(&page->remote, MX_OWNED);
     if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
     if (mx_heap_cache_put(heap, page)) continue;
-    if (mx_page_is_huge(page)) mx_huge_page_drop(subproc, page);
-    else drop_with_blocks(subproc, page);
+    if (mx_page_is_huge(page)) {
+      mx_huge_page_drop(subproc, page);
+      continue;
+    }
+    mx_live_clear(page);
+    mx_page_drop(&subproc->arenas, page);
   }
   mx_holes_allow();
   mx_arenas_purge_tick(&subproc->arenas);

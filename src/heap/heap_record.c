@@ -5,9 +5,10 @@
 // Their slot stays, so that the tables of threads stay dense.
 #include "../mem/vmem.h"
 #include "adopt.h"
-#include "heap_cache.h"
 #include "heap_record.h"
 #include "own_ranges.h"
+
+mx_subproc_t mx_subproc_main;
 
 static mx_at_start mx_atomic(size_t) heap_slots;
 static mx_at_start mx_atomic(uint64_t) heap_ids;
@@ -30,9 +31,9 @@ static void heap_init(mx_heap_t* heap, mx_subproc_t* subproc) {
 }
 
 // The sub-process' lock is held.
-static void heap_enter(mx_heap_t* heap) {
-  mx_subproc_t* const subproc = heap->subproc;
+static void heap_enter(mx_heap_t* heap, mx_subproc_t* subproc) {
   mx_check(mx_lock_is_mine(&subproc->lock));
+  heap_init(heap, subproc);
   mx_check(heap->theaps == NULL && heap->pages == NULL);
   heap->prev = NULL;
   heap->next = subproc->heaps;
@@ -43,9 +44,8 @@ static void heap_enter(mx_heap_t* heap) {
 
 // The main heap is part of its sub-process' record.
 void mx_heap_init_main(mx_subproc_t* subproc) {
-  heap_init(&subproc->main_heap, subproc);
   mx_lock_acquire(&subproc->lock);
-  heap_enter(&subproc->main_heap);
+  heap_enter(&subproc->main_heap, subproc);
   mx_lock_release(&subproc->lock);
 }
 
@@ -77,26 +77,17 @@ void mx_heap_cache_drop(mx_heap_t* heap) {
   mx_store_relaxed(&heap->cached_count, 0u);
 }
 
-static mx_heap_t* fresh_record(mx_subproc_t* subproc) {
-  mx_heap_t* const heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
-  if (heap == NULL) return NULL;
-  heap_init(heap, subproc);
-  mx_lock_acquire(&subproc->lock);
-  heap_enter(heap);
-  mx_lock_release(&subproc->lock);
-  return heap;
-}
-
 mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy) {
   mx_lock_acquire(&subproc->lock);
   mx_heap_t* heap = take_record(subproc, &subproc->free_heaps);
-  if (heap != NULL) {
-    heap_init(heap, subproc);
-    heap_enter(heap);
+  if (heap == NULL) {
+    mx_lock_release(&subproc->lock);
+    heap = (mx_heap_t*)mx_meta_alloc(sizeof(mx_heap_t));
+    if (heap == NULL) return NULL;
+    mx_lock_acquire(&subproc->lock);
   }
+  heap_enter(heap, subproc);
   mx_lock_release(&subproc->lock);
-  if (heap == NULL) heap = fresh_record(subproc);
-  if (heap == NULL) return NULL;
   if (arena != NULL) mx_heap_cache_drop(heap);
   heap->arena = arena;
   if (MX_ISOLATE && arena == NULL && mx_option(disallow_os_alloc) == 0 && mx_vmem_has_once()) {

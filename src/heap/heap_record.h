@@ -11,7 +11,7 @@ mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, boo
 void mx_heap_init_main(mx_subproc_t* subproc);
 // Takes a heap off its sub-process' list, and its record back.
 void mx_heap_recycle(mx_heap_t* heap);
-// Gives back the pages that a heap's record keeps (heap_cache.h), and those of all free records.
+// Gives back the pages that a heap's record keeps (adopt.c), and those of all free records.
 void mx_heap_cache_drop(mx_heap_t* heap);
 void mx_heap_release_cached(mx_subproc_t* subproc);
 MX_END_DECLS

@@ -59,19 +59,15 @@ bool mx_huge_cache_put(mx_page_t* page) {
   return true;
 }
 
-static bool fits(const mx_page_t* page, size_t count, size_t align) {
-  mx_check(count > 0 && align > 0 && page->arena != NULL);
-  return page->slice_count >= count && page->slice_count - count <= count / 8 &&
-         mx_is_aligned(page->start, align * MX_SLICE_SIZE);
-}
-
 mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align) {
   if (heap != &mx_subproc_main.main_heap) return NULL;
   slot_t* slot;
   slot_t* const first = slots_of(count, &slot);
   mx_page_t* page = NULL;
   while (page == NULL && slot > first) page = take_from(--slot);
-  if (page == NULL || fits(page, count, align)) return page;
+  if (page == NULL) return NULL;
+  const bool fits = (page->slice_count >= count && page->slice_count - count <= count / 8);
+  if (fits && mx_is_aligned(page->start, align * MX_SLICE_SIZE)) return page;
   // Left where it is, it would only be in the way: of this request, which its memory may serve, and
   // of a block before it that grows.
   mx_huge_page_drop(&mx_subproc_main, page);

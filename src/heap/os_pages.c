@@ -11,6 +11,7 @@
 #include "dense.h"
 #include "os_pages.h"
 #include "own_ranges.h"
+#include "page_list.h"
 
 static mx_lock_t os_records_lock;
 static mx_page_t* os_records;
@@ -64,19 +65,14 @@ bool mx_os_pages_visit_locks(mx_lock_visit_fn* visit) { return visit(&os_records
 static void link_os_page(mx_subproc_t* subproc, mx_page_t* page) {
   mx_check(page->arena == NULL && mx_page_is_huge(page));
   mx_lock_acquire(&subproc->lock);
-  page->next = subproc->os_pages;
-  page->prev = NULL;
-  if (subproc->os_pages != NULL) subproc->os_pages->prev = page;
-  subproc->os_pages = page;
+  mx_list_push(&subproc->os_pages, page);
   mx_lock_release(&subproc->lock);
 }
 
 static void unlink_os_page(mx_subproc_t* subproc, mx_page_t* page) {
   mx_check(page->arena == NULL && mx_page_is_huge(page));
   mx_lock_acquire(&subproc->lock);
-  if (page->prev != NULL) page->prev->next = page->next;
-  else subproc->os_pages = page->next;
-  if (page->next != NULL) page->next->prev = page->prev;
+  mx_list_remove(&subproc->os_pages, page);
   mx_lock_release(&subproc->lock);
 }
 
@@ -96,17 +92,20 @@ static void* map_with_room(size_t size, size_t align) {
   return p != NULL || is_refused ? p : mx_vmem_map(size, align, true);
 }
 
-// Among addresses that are the heap's only; fewer of them for growth, as they never come again.
+// Addresses that are the heap's only have less room for growth, as they never come again.
 #define OWN_ROOM_FACTOR 4
 
-static mx_range_t map_owned(mx_heap_t* heap, size_t size, size_t align) {
+// A range of so many bytes, of addresses of the heap's own if it has such, in which `bytes` from
+// `offset` on are mapped; none where that cannot be.
+static mx_range_t map_range(mx_heap_t* heap, size_t size, size_t align, size_t offset,
+                            size_t bytes) {
   const mx_range_t none = {NULL, 0};
-  const bool has_room = (size <= ROOM_MOST / OWN_ROOM_FACTOR);
-  const size_t wanted = (has_room ? size * OWN_ROOM_FACTOR : size);
   for (unsigned tries = 0; tries < 4; tries++) {
-    const mx_range_t range = mx_ranges_take(heap, wanted, align);
+    mx_range_t range = {NULL, size};
+    if (mx_heap_is_isolated(heap)) range = mx_ranges_take(heap, size, align);
+    else range.start = (uint8_t*)mx_vmem_place(MX_ZONE_FAR, size, align);
     if (range.start == NULL) return none;
-    const mx_map_result_t result = mx_vmem_map_at(range.start, size);
+    const mx_map_result_t result = mx_vmem_map_at(range.start + offset, bytes, true);
     if (result == MX_MAP_DONE) return range;
     if (result == MX_MAP_REFUSED) return none;
   }
@@ -127,7 +126,8 @@ static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slice
   const size_t size = slices * MX_SLICE_SIZE;
   mx_range_t range = {NULL, 0};
   if (mx_heap_is_isolated(heap)) {
-    range = map_owned(heap, size, align * MX_SLICE_SIZE);
+    const size_t wanted = (size <= ROOM_MOST / OWN_ROOM_FACTOR ? size * OWN_ROOM_FACTOR : size);
+    range = map_range(heap, wanted, align * MX_SLICE_SIZE, 0, size);
     out->start = range.start;
   } else {
     out->start = (uint8_t*)map_with_room(size, align * MX_SLICE_SIZE);
@@ -161,31 +161,9 @@ static mx_atomic(size_t) apart_bytes;
 
 #define SPARE_SHARE 8  // of what is in use, this part may be kept
 
-static uint8_t* apart_end(const mx_page_t* page) {
-  return mx_page_first(page) + mx_page_size(page);
-}
-
 // What is mapped of it.
 static uint8_t* apart_start(const mx_page_t* page) {
   return (uint8_t*)mx_align_down((uintptr_t)page->start - MX_PAD, mx_facts.os_page);
-}
-
-static mx_range_t place_apart(mx_heap_t* heap, size_t size) {
-  if (mx_heap_is_isolated(heap)) return mx_ranges_take(heap, size, MX_SLICE_SIZE);
-  const mx_range_t range = {(uint8_t*)mx_vmem_place(MX_ZONE_FAR, size, MX_SLICE_SIZE), size};
-  return range;
-}
-
-static mx_range_t map_apart(mx_heap_t* heap, size_t size, size_t bytes) {
-  const mx_range_t none = {NULL, 0};
-  for (unsigned tries = 0; tries < 4; tries++) {
-    const mx_range_t range = place_apart(heap, size);
-    if (range.start == NULL) return none;
-    const mx_map_result_t result = mx_vmem_map_at(range.start + size - bytes, bytes);
-    if (result == MX_MAP_DONE) return range;
-    if (result == MX_MAP_REFUSED) return none;
-  }
-  return none;
 }
 
 // Whether the heap's blocks are to lie in memory that the program brought, or in large OS pages,
@@ -347,9 +325,10 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   if (!mx_arenas_allow(&heap->subproc->arenas, bytes)) return NULL;
   mx_page_t* const page = os_record_alloc();
   if (page == NULL) return NULL;
-  const mx_range_t range = map_apart(heap, count * MX_SLICE_SIZE, bytes);
+  const size_t size = count * MX_SLICE_SIZE;
+  const mx_range_t range = map_range(heap, size, MX_SLICE_SIZE, size - bytes, bytes);
   uint8_t* const first = range.start;
-  uint8_t* const start = first + count * MX_SLICE_SIZE - bytes;
+  uint8_t* const start = first + size - bytes;
   // Spares are on any node.
   const bool may_move = (first != NULL && !is_fresh && mx_heap_node(heap) < 0);
   const size_t moved = (may_move ? move_spares(start, bytes) : 0);
@@ -363,7 +342,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   const mx_slices_t slices = {NULL, 0, count, first, true};
   if (MX_ISOLATE) set_owned(page, heap, range);
   mx_page_init(page, &slices, room + MX_PAD, MX_BIN_HUGE, heap);
-  page->start = first + count * MX_SLICE_SIZE - room;
+  page->start = first + size - room;
   mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_APART);
   mx_check(mx_page_first(page) == first && apart_start(page) == start);
   const size_t slack = (size_t)(page->start - start);
@@ -374,7 +353,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
 
 static void unmap_apart(mx_page_t* page) {
   uint8_t* const start = apart_start(page);
-  const size_t bytes = (size_t)(apart_end(page) - start);
+  const size_t bytes = (size_t)(mx_page_first(page) + mx_page_size(page) - start);
   mx_add_relaxed(&apart_count, -1);
   mx_add_relaxed(&apart_bytes, 0 - bytes);
   keep_spare(start, bytes);
@@ -438,7 +417,7 @@ bool mx_huge_page_extend(mx_page_t* page, size_t more) {
   if (is_owned(page) && end + size > owned(page)->range.start + owned(page)->range.size) {
     return false;
   }
-  if (mx_vmem_map_at(end, size) != MX_MAP_DONE) return false;
+  if (mx_vmem_map_at(end, size, true) != MX_MAP_DONE) return false;
   if (!mx_pagemap_set(end, more, page)) {
     mx_vmem_unmap(end, size, 0);
     return false;

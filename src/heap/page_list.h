@@ -20,16 +20,6 @@ mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
   *list = page;
 }
 
-// Puts a page behind one of the list.
-mx_inline void mx_list_insert(mx_page_t* list, mx_page_t* at, mx_page_t* page) {
-  mx_check(list != NULL && at != NULL && page != at);
-  page->prev = at;
-  page->next = at->next;
-  if (at->next != NULL) at->next->prev = page;
-  else list->prev = page;
-  at->next = page;
-}
-
 mx_inline void mx_list_remove(mx_page_t** list, mx_page_t* page) {
   mx_check(*list != NULL && page->prev != NULL);
   if (*list == page) *list = page->next;

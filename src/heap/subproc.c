@@ -13,6 +13,7 @@
 #include "heap_end.h"
 #include "heap_record.h"
 #include "os_pages.h"
+#include "page_list.h"
 #include "parked.h"
 #include "subproc.h"
 #include "theap_record.h"
@@ -85,31 +86,21 @@ static mx_heap_t* any_first_class_heap(mx_subproc_t* subproc) {
 
 // What is the user's again is as it was: without guards behind blocks that were not freed.
 static void take_guards_away(const mx_subproc_t* subproc) {
-  const size_t count = mx_load_acquire(&subproc->arenas.count);
-  for (size_t i = 0; i < count; i++) {
-    const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
-    if (arena == NULL || arena->mapping != NULL) continue;
-    size_t index = 0;
-    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
-      if (mx_page_is_huge(page)) mx_page_guard_huge(page, false);
-    }
+  size_t item = 0, index = 0;
+  for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
+    if (page->arena->mapping == NULL && mx_page_is_huge(page)) mx_page_guard_huge(page, false);
   }
 }
 
 // Where blocks are sampled, their notes end with them.
 static void end_notes(mx_subproc_t* subproc) {
-  const size_t count = mx_load_acquire(&subproc->arenas.count);
+  size_t item = 0, index = 0;
   if (mx_hooks.end_note == NULL) return;
   for (mx_page_t* page = subproc->os_pages; page != NULL; page = page->next) {
     if (mx_page_has_note(page)) mx_page_end_note(page);
   }
-  for (size_t i = 0; i < count; i++) {
-    const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
-    size_t index = 0;
-    if (arena == NULL) continue;
-    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
-      if (mx_page_has_note(page)) mx_page_end_note(page);
-    }
+  for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
+    if (mx_page_has_note(page)) mx_page_end_note(page);
   }
 }
 
@@ -163,31 +154,21 @@ static void hand_over_theaps(mx_heap_t* from, mx_heap_t* to) {
 }
 
 static void hand_over_os_pages(mx_subproc_t* from, mx_subproc_t* to) {
+  mx_lock_acquire(&to->lock);  // in the order of a fork, which has the main one first
   mx_lock_acquire(&from->lock);
-  mx_page_t* const first = from->os_pages;
-  from->os_pages = NULL;
-  mx_lock_release(&from->lock);
-  if (first == NULL) return;
-  mx_page_t* last = first;
-  for (mx_page_t* page = first; page != NULL; page = page->next) {
+  for (mx_page_t* page; (page = from->os_pages) != NULL;) {
+    mx_list_remove(&from->os_pages, page);
     mx_store_relaxed(&page->heap, &to->main_heap);
-    last = page;
+    mx_list_push(&to->os_pages, page);
   }
-  mx_lock_acquire(&to->lock);
-  last->next = to->os_pages;
-  if (last->next != NULL) last->next->prev = last;
-  to->os_pages = first;
+  mx_lock_release(&from->lock);
   mx_lock_release(&to->lock);
 }
 
 static void hand_over_arenas(mx_subproc_t* from, mx_subproc_t* to) {
-  const size_t count = mx_load_acquire(&from->arenas.count);
-  for (size_t i = 0; i < count; i++) {
-    mx_arena_t* const arena = mx_arena_at(&from->arenas, i);
-    size_t index = 0;
-    for (mx_page_t* page; (page = mx_page_next_in(arena, &index)) != NULL;) {
-      mx_store_relaxed(&page->heap, &to->main_heap);
-    }
+  size_t item = 0, index = 0;
+  for (mx_page_t* page; (page = mx_page_next_of(&from->arenas, &item, &index)) != NULL;) {
+    mx_store_relaxed(&page->heap, &to->main_heap);
   }
   mx_arenas_hand_over(&from->arenas, &to->arenas);
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {

@@ -52,13 +52,8 @@ static void push_head(mx_theap_t* theap, mx_page_t* page) {
 }
 
 static void push_tail(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_t* const last = mx_list_last(theap->lists.partial[page->bin]);
-  if (last == NULL) {
-    push_head(theap, page);
-    return;
-  }
-  mx_list_insert(theap->lists.partial[page->bin], last, page);
-  theap->lists.partial_count[page->bin]++;
+  push_head(theap, page);
+  mx_list_turn(&theap->lists.partial[page->bin]);
 }
 
 mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
@@ -418,9 +413,9 @@ bool mx_theap_is_valid(const mx_theap_t* theap) {
 #define FIRST_LIST 2  // of bin 1
 
 // In builds with canaries nobody's write between blocks leaves its thread unseen.
-mx_inline void collect_verified(mx_page_t* page, bool verifies) {
+mx_inline bool collect_verified(mx_page_t* page, bool verifies) {
   if (MX_PADDING && verifies) mx_page_verify(page);
-  mx_page_collect(page);
+  return mx_page_collect(page);
 }
 
 // Detaches the current page with exact counts; NULL when there is none.
@@ -433,18 +428,12 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-static void collect_partial(mx_theap_t* theap, mx_page_t* page, bool force) {
+static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, bool force) {
   mx_check(mx_page_theap(page) == theap);
-  collect_verified(page, force);
-  if (page->used == 0 && (force || page->retained_slot == 0)) release(theap, page);
-}
-
-static void collect_full(mx_theap_t* theap, mx_page_t* page, bool force) {
-  mx_check(mx_page_theap(page) == theap);
-  if (MX_PADDING && force) mx_page_verify(page);
-  if (!mx_page_collect(page)) return;
-  mx_theap_page_unfull(theap, page);
-  if (page->used == 0) release(theap, page);
+  const bool has_more = collect_verified(page, force);
+  if (is_full && !has_more) return;
+  if (is_full) mx_theap_page_unfull(theap, page);
+  if (page->used == 0 && (is_full || force || page->retained_slot == 0)) release(theap, page);
 }
 
 // What a pass begins with: all but the pages that are on lists.
@@ -472,8 +461,7 @@ static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
     if (page != NULL) {
       pages--;
       theap->collecting.at = page->next;
-      if (list % 2 == 0) collect_partial(theap, page, force);
-      else collect_full(theap, page, force);
+      collect_listed(theap, page, list % 2 != 0, force);
       continue;
     }
     const size_t next = list + 1, bin = next / 2;

@@ -48,39 +48,21 @@ mx_theap_t* mx_theap_record(void) {
 
 // ---- theaps of threads that went on after their end --------------------------------------------
 
-// A tree, at most one theap in it for each id that a thread ever had. The bits of a hash of the id,
-// the highest first, say which way it lies from the root; each theap on the way is one of them.
-static mx_at_start mx_theap_t* after_end_theaps;
-
-static uintptr_t after_end_hash(uintptr_t tid) {
-  return (uintptr_t)((tid & ~MX_OWNER_TAGS) * (uintptr_t)0x9E3779B97F4A7C15u);
-}
+// At most one theap for each id that a thread ever had: lists by a hash of the id.
+#define AFTER_END_LISTS 64
+static mx_theap_t* after_end_theaps[AFTER_END_LISTS];
 
 // The place of a thread's theap, or where it would be entered.
 static mx_theap_t** after_end_place(uintptr_t tid) {
-  mx_theap_t** at = &after_end_theaps;
-  for (uintptr_t way = after_end_hash(tid); *at != NULL; way <<= 1) {
-    if ((((*at)->tid ^ tid) & ~MX_OWNER_TAGS) == 0) break;
-    at = &(*at)->thread.after_end[way >> (sizeof(way) * 8 - 1)];
-  }
+  const uint64_t hash = (uint64_t)(tid & ~MX_OWNER_TAGS) * 0x9E3779B97F4A7C15u;
+  mx_theap_t** at = &after_end_theaps[(hash >> 32) % AFTER_END_LISTS];
+  while (*at != NULL && (((*at)->tid ^ tid) & ~MX_OWNER_TAGS) != 0) at = &(*at)->thread.after_end;
   return at;
 }
 
-// One without a theap behind it takes its place.
 static void remove_after_end(mx_theap_t* theap) {
-  mx_theap_t** const place = after_end_place(theap->tid);
-  mx_theap_t** end = place;
-  while ((*end)->thread.after_end[0] != NULL || (*end)->thread.after_end[1] != NULL) {
-    end = &(*end)->thread.after_end[(*end)->thread.after_end[0] == NULL];
-  }
-  mx_theap_t* const last = *end;
-  *end = NULL;
-  if (last != theap) {
-    last->thread.after_end[0] = theap->thread.after_end[0];
-    last->thread.after_end[1] = theap->thread.after_end[1];
-    *place = last;
-  }
-  theap->thread.after_end[0] = theap->thread.after_end[1] = NULL;
+  *after_end_place(theap->tid) = theap->thread.after_end;
+  theap->thread.after_end = NULL;
   theap->thread.is_after_end = false;
 }
 

@@ -27,8 +27,6 @@
 
 #define SLOTS_MIN 16
 
-mx_subproc_t mx_subproc_main;
-
 mx_thread_local mx_theap_t* mx_tls_theap_var = &mx_theap_empty;
 mx_thread_local mx_theap_t* mx_tls_last_var = &mx_theap_empty;
 mx_thread_local bool mx_tls_has_ended_var;

@@ -8,12 +8,19 @@
 //          that makes a new page makes some, in a few pages at a time.
 //
 // Whatever goes back and is needed after all costs a page fault: most of the rest is about that.
+//
+// The walk over all pages, on request and in the background: a page that is in use all the time
+// would fill its holes at once, so the background asks for idle pages, those that look as they did
+// at the walk before. What was seen of a page lies in the word `seen` of its first slice in the
+// arena.
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
 #include "adopt.h"
+#include "heap_record.h"
+#include "huge_cache.h"
 #include "trim.h"
 
 #define SLACK_LEAST (16 * MX_KIB)  // slack of a page that is worth a call of the OS
@@ -33,7 +40,7 @@ static bool may_give_back(void) {
 // Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
 // asked for. What a page did not need for a round goes back, unless it seems to need it all.
 void mx_theap_expect_slack(mx_theap_t* theap, size_t bin) {
-  if (!mx_has_bit(theap->trimming.dense, bin)) mx_set_bit(theap->trimming.slack, bin);
+  mx_set_bit(theap->trimming.slack, bin);
   mx_clear_bit(theap->trimming.slack_seen, bin);
 }
 
@@ -58,8 +65,7 @@ void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
     return;
   }
   mx_clear_bit(theap->trimming.slack, bin);
-  if (is_dense) mx_set_bit(theap->trimming.dense, bin);
-  else discard_slack(page);
+  if (!is_dense) discard_slack(page);
 }
 
 // ---- holes -------------------------------------------------------------------------------------
@@ -98,16 +104,10 @@ static void trim_page(mx_page_t* page, int* budget) {
 static bool trim_step(mx_subproc_t* subproc) {
   int budget = TRIM_PAGES;
   for (int looks = TRIM_LOOKS; looks > 0 && budget > 0; looks--) {
-    if (subproc->trim_arena >= mx_load_acquire(&subproc->arenas.count)) return false;
-    mx_arena_t* const arena = mx_arena_at(&subproc->arenas, subproc->trim_arena);
-    mx_page_t* page = NULL;
-    if (arena != NULL) page = mx_page_next_in(arena, &subproc->trim_slice);
-    if (page != NULL) {
-      trim_page(page, &budget);
-    } else {
-      subproc->trim_arena++;
-      subproc->trim_slice = 0;
-    }
+    mx_page_t* const page =
+        mx_page_next_of(&subproc->arenas, &subproc->trim_arena, &subproc->trim_slice);
+    if (page == NULL) return false;
+    trim_page(page, &budget);
   }
   return true;
 }
@@ -132,4 +132,26 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
     subproc->trim_arena = subproc->trim_slice = 0;
   }
   mx_store_release(&subproc->trimming, 0);
+}
+
+// ---- the walk over all pages -------------------------------------------------------------------
+
+static bool is_idle(mx_arena_t* arena, const mx_page_t* page) {
+  const uint32_t now = mx_holes_signature(page);
+  const size_t index = (size_t)((const uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
+  mx_check(index < arena->slices);
+  return mx_exchange_relaxed(&arena->seen[index], now) == now;
+}
+
+size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed) {
+  size_t bytes = 0, item = 0, index = 0;
+  mx_heap_release_cached(subproc);
+  mx_huge_cache_flush(true);
+  for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
+    mx_arena_t* const arena = mx_arena_at(&subproc->arenas, item);
+    if (arena->is_pinned || (mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0) continue;
+    if (!idle_only || is_idle(arena, page)) bytes += mx_page_make_holes(page, false);
+    else *has_changed = true;
+  }
+  return bytes;
 }

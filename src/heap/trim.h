@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Giving back parts of pages in use, on the way.
+// Giving back parts of pages in use, on the way and on request.
 #ifndef MX_HEAP_TRIM_H
 #define MX_HEAP_TRIM_H
 
@@ -16,6 +16,9 @@ size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
 // A page was made: makes holes in a few pages that are mostly free, if what is committed has grown
 // since that was done in all of them.
 void mx_subproc_trim(mx_subproc_t* subproc);
+// Makes holes in all pages at rest; answers how many bytes that gave back. With idle_only only in
+// those that nobody used since the walk before; *has_changed: there are others.
+size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed);
 MX_END_DECLS
 
 #endif

@@ -105,7 +105,8 @@ static void grow_near(uintptr_t slice) {
     const unsigned bits = mx_bit_high(slice) + 1 + MX_SLICE_SHIFT;
     const size_t size = near_table_size(bits);
     uint8_t* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
-    const bool done = mx_vmem_reserve_at(end, size - mx_pagemap_near_size);
+    const bool done =
+        (mx_vmem_map_at(end, size - mx_pagemap_near_size, false) == MX_MAP_DONE);
     if (done) {
       mx_os_reads_as_zero(end, size - mx_pagemap_near_size);
       mx_pagemap_near_size = size;

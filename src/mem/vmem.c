@@ -116,6 +116,18 @@ static void* place_near(size_t size, size_t align) {
   }
 }
 
+// Places one behind the other between two bounds, the first one from `start` on; then round again,
+// where what was placed may be gone.
+static void* place_behind(mx_atomic(uintptr_t)* next, uint64_t first, uint64_t end, uint64_t start,
+                          size_t gap, size_t room, size_t align) {
+  uintptr_t from = mx_load_relaxed(next);
+  for (;;) {
+    uintptr_t at = mx_align_up((uintptr_t)(from != 0 ? from : start) + gap, align);
+    if (at > end - room) at = mx_align_up((uintptr_t)first + gap, align);
+    if (mx_cas_weak_acq_rel(next, &from, at + room)) return (void*)at;
+  }
+}
+
 // Blocks that have mappings of their own lie where a program's other mappings seldom do, one behind
 // the other with room to grow. A place that is taken when it is wanted is passed over.
 #define FAR_FIRST ((uint64_t)1 << 44)
@@ -134,19 +146,13 @@ static mx_atomic(uintptr_t) far_next;
 
 static void* place_in_window(size_t room, size_t align) {
   static mx_atomic(uintptr_t) window_next;
-  uintptr_t from = mx_load_relaxed(&window_next);
-  for (;;) {
-    const uint64_t random = mx_random64();
-    const uint64_t windows = (FAR_END - FAR_FIRST) / FAR_WINDOW;
-    const uintptr_t base = (uintptr_t)(from != 0 ? mx_align_down(from, (uintptr_t)FAR_WINDOW)
-                                                 : FAR_FIRST + random % windows * FAR_WINDOW);
-    const size_t gap =
-        FAR_GAP_LEAST + 2 * room + (size_t)(random >> 32) % FAR_GAPS * MX_SLICE_SIZE;
-    uintptr_t at = mx_align_up(mx_max(from, base) + gap, align);
-    // What ends with the window would make the next start in another one.
-    if (at + room >= base + FAR_WINDOW) at = mx_align_up(base + gap, align);
-    if (mx_cas_weak_acq_rel(&window_next, &from, at + room)) return (void*)at;
-  }
+  const uint64_t random = mx_random64(), windows = (FAR_END - FAR_FIRST) / FAR_WINDOW;
+  const uint64_t next = mx_load_relaxed(&window_next);
+  const uint64_t base = (next != 0 ? next - next % FAR_WINDOW
+                                   : FAR_FIRST + random % windows * FAR_WINDOW);
+  const size_t gap = FAR_GAP_LEAST + 2 * room + (size_t)(random >> 32) % FAR_GAPS * MX_SLICE_SIZE;
+  // What ends with the window would make the next start in another one.
+  return place_behind(&window_next, base, base + FAR_WINDOW - 1, base, gap, room, align);
 }
 
 static void* place_far(size_t room, size_t align) {
@@ -160,14 +166,8 @@ static void* place_far(size_t room, size_t align) {
     const uint64_t at = FAR_FIRST + mx_random64() % (spread - room - align);
     return (void*)mx_align_up((uintptr_t)at, align);
   }
-  uintptr_t next = mx_load_relaxed(&far_next);
-  for (;;) {
-    const uint64_t from = (next != 0 ? next : FAR_FIRST + place_seed() % (spread / 2));
-    uintptr_t at = mx_align_up((uintptr_t)from, align);
-    // Round again: what was placed there may be gone.
-    if (FAR_END - at < room) at = mx_align_up((uintptr_t)FAR_FIRST, align);
-    if (mx_cas_weak_acq_rel(&far_next, &next, at + room)) return (void*)at;
-  }
+  const uint64_t start = FAR_FIRST + place_seed() % (spread / 2);
+  return place_behind(&far_next, FAR_FIRST, FAR_END, start, 0, room, align);
 }
 
 // Addresses that are placed once lie behind all others that are chosen, one behind the other with
@@ -182,16 +182,11 @@ bool mx_vmem_has_once(void) {
 static void* place_once(size_t room, size_t align) {
   static mx_atomic(uintptr_t) once_next;
   const uint64_t spread = ONCE_END - ONCE_FIRST;
-  uintptr_t next = mx_load_relaxed(&once_next);
   if (!mx_vmem_has_once() || room > spread / 4) return NULL;
-  for (;;) {
-    const uint64_t random = mx_random64();
-    const uint64_t from = (next != 0 ? next : ONCE_FIRST + random % ((uint64_t)1 << 40));
-    const size_t gap = (1 + (size_t)(random >> 60)) * MX_SLICE_SIZE;
-    uintptr_t at = mx_align_up((uintptr_t)from + gap, align);
-    if (at > ONCE_END - room) at = mx_align_up((uintptr_t)ONCE_FIRST + gap, align);
-    if (mx_cas_weak_acq_rel(&once_next, &next, at + room)) return (void*)at;
-  }
+  const uint64_t random = mx_random64();
+  const uint64_t start = ONCE_FIRST + random % ((uint64_t)1 << 40);
+  const size_t gap = (1 + (size_t)(random >> 60)) * MX_SLICE_SIZE;
+  return place_behind(&once_next, ONCE_FIRST, ONCE_END, start, gap, room, align);
 }
 
 void* mx_vmem_place(mx_zone_t zone, size_t size, size_t align) {
@@ -217,7 +212,7 @@ void mx_vmem_placed_is_free(mx_zone_t zone, const void* p, size_t size) {
 
 // ---- mapping -----------------------------------------------------------------------------------
 
-static mx_map_result_t map_exactly(void* p, size_t size, bool commit) {
+mx_map_result_t mx_vmem_map_at(void* p, size_t size, bool commit) {
   mx_counter_add(&mx_process_counters.mmap_calls, 1);
   void* const got = mx_os_map(p, size, commit);
   if (got == NULL) return MX_MAP_REFUSED;
@@ -229,15 +224,11 @@ static mx_map_result_t map_exactly(void* p, size_t size, bool commit) {
   return MX_MAP_DONE;
 }
 
-mx_map_result_t mx_vmem_map_at(void* p, size_t size) { return map_exactly(p, size, true); }
-
 bool mx_vmem_map_behind(void* p, size_t size) {
   if (!mx_os_map_behind(p, size)) return false;
   mx_count_add(&mx_process_counters.reserved, (int64_t)size);
   return true;
 }
-
-bool mx_vmem_reserve_at(void* p, size_t size) { return map_exactly(p, size, false) == MX_MAP_DONE; }
 
 #define PLACE_TRIES 8
 
@@ -247,7 +238,7 @@ void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align,
   for (unsigned tries = 0; tries < PLACE_TRIES && !*is_refused; tries++) {
     void* const p = mx_vmem_place(zone, room, align);
     if (p == NULL) break;
-    const mx_map_result_t result = map_exactly(p, size, commit);
+    const mx_map_result_t result = mx_vmem_map_at(p, size, commit);
     if (result == MX_MAP_DONE) return p;
     *is_refused = (result == MX_MAP_REFUSED);
     if (*is_refused) mx_vmem_placed_is_free(zone, p, room);
@@ -258,7 +249,8 @@ void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align,
 void* mx_vmem_map_table(unsigned bits, size_t size) {
   const uint64_t offset = place_seed() % (NEAR_TABLE_ROOM / 2);
   const uint64_t at = ((uint64_t)1 << (bits - 1)) + offset - offset % MX_SLICE_SIZE;
-  return mx_vmem_reserve_at((void*)(uintptr_t)at, size) ? (void*)(uintptr_t)at : NULL;
+  void* const table = (void*)(uintptr_t)at;
+  return mx_vmem_map_at(table, size, false) == MX_MAP_DONE ? table : NULL;
 }
 
 // Cuts an aligned range out of a larger one. Without room to note the cuts nothing is lost but the
@@ -347,7 +339,7 @@ bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn) {
   const mx_move_t result = mx_os_move(from, to, size);
   if (result == MX_MOVE_DONE) mx_count_add(&mx_process_counters.reserved, -(int64_t)size);
   // If nothing is mapped there any more, it can be had anew; if something is, it may be anybody's.
-  *is_torn = (result == MX_MOVE_TORN && map_exactly(to, size, true) != MX_MAP_DONE);
+  *is_torn = (result == MX_MOVE_TORN && mx_vmem_map_at(to, size, true) != MX_MAP_DONE);
   return result == MX_MOVE_DONE;
 }
 
@@ -381,12 +373,6 @@ static void* meta_take(size_t size) {
   return p;
 }
 
-static void list_chunk(mx_meta_chunk_t* chunk, size_t size) {
-  chunk->size = size;
-  chunk->next = mx_load_relaxed(&mx_meta_chunks);
-  while (!mx_cas_weak_acq_rel(&mx_meta_chunks, &chunk->next, chunk)) {}
-}
-
 void* mx_meta_alloc(size_t size) {
   size = mx_align_up(size, MX_CACHE_LINE);
   void* p = meta_take(size);
@@ -395,7 +381,10 @@ void* mx_meta_alloc(size_t size) {
   const size_t chunk = mx_max(META_CHUNK, mx_align_up(size + MX_CACHE_LINE, mx_facts.os_page));
   uint8_t* fresh = (uint8_t*)mx_vmem_map_meta(chunk);
   if (fresh == NULL) return NULL;
-  list_chunk((mx_meta_chunk_t*)(void*)fresh, chunk);
+  mx_meta_chunk_t* const listed = (mx_meta_chunk_t*)(void*)fresh;
+  listed->size = chunk;
+  listed->next = mx_load_relaxed(&mx_meta_chunks);
+  while (!mx_cas_weak_acq_rel(&mx_meta_chunks, &listed->next, listed)) {}
   mx_count_add(&mx_process_counters.metadata, (int64_t)chunk);
   mx_count_add(&mx_process_counters.committed, (int64_t)chunk);
   uint8_t* const first = fresh + MX_CACHE_LINE;

@@ -72,14 +72,12 @@ typedef enum mx_map_result_e {
   MX_MAP_TAKEN,    // something else lies there, or the OS does not give these addresses
 } mx_map_result_t;
 
-// Maps committed memory at exactly p.
-mx_map_result_t mx_vmem_map_at(void* p, size_t size);
+// Maps memory at exactly p, or reserves the addresses, readable.
+mx_map_result_t mx_vmem_map_at(void* p, size_t size, bool commit);
 // Maps `size` bytes at a place that has `room` for their growth; NULL when the OS refuses, or there
 // is no place to choose (*is_refused tells).
 void* mx_vmem_map_placed(mx_zone_t zone, size_t size, size_t room, size_t align, bool commit,
                          bool* is_refused);
-// Reserves the addresses from exactly p on, readable.
-bool mx_vmem_reserve_at(void* p, size_t size);
 // As mx_vmem_map_at, behind what it gave, where the OS has no mapping left to give.
 bool mx_vmem_map_behind(void* p, size_t size);
 // The same for the page map of `bits` bits, with room behind it; NULL when it cannot be there.

@@ -191,7 +191,7 @@ void mx_os_thread_arm(void* value) {
 void mx_nolibc_visit(void) {
   static mx_thread_local unsigned visits;
   look_for_fork();
-  if (visits++ % VISITS_PER_LOOK == 0) mx_robust_look();
+  if (visits++ % VISITS_PER_LOOK == 0) mx_robust_look(false);
 }
 
 #endif

@@ -148,7 +148,7 @@ void mx_robust_arm(void* value) {
   } else if (own != NULL) {
     own->value = value;
   }
-  mx_robust_look();
+  mx_robust_look(false);
 }
 
 // ---- the dead ----------------------------------------------------------------------------------
@@ -177,26 +177,14 @@ static void renew_own(void) {
   if (is_old || mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
 }
 
-void mx_robust_look_at_all(void) {
+void mx_robust_look(bool at_all) {
   mx_thread_died_fn* const fn = mx_load_acquire(&on_death);
   if (fn == NULL) return;
   renew_own();
-  int asks = INT32_MAX;
-  for (chunk_t* chunk = mx_load_acquire(&chunks); chunk != NULL; chunk = chunk->next) {
-    const size_t count = mx_load_acquire(&chunk->count);
-    for (size_t i = 0; i < count; i++) {
-      if (&chunk->entries[i] != own) look_at(&chunk->entries[i], fn, &asks);
-    }
-  }
-}
-
-void mx_robust_look(void) {
-  mx_thread_died_fn* const fn = mx_load_acquire(&on_death);
-  if (fn == NULL) return;
-  renew_own();
-  int asks = LOOKS_ASKING;
+  int asks = (at_all ? INT32_MAX : LOOKS_ASKING);
   chunk_t* const newest = mx_load_acquire(&chunks);
-  for (int i = 0; i < LOOKS && newest != NULL; i++) {
+  if (at_all) look_chunk = NULL;
+  for (int i = 0; (at_all || i < LOOKS) && newest != NULL; i++) {
     if (look_chunk == NULL) {
       look_chunk = newest;
       look_index = 0;

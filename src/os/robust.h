@@ -17,10 +17,9 @@ typedef void mx_thread_died_fn(void* value, uintptr_t id);
 MX_BEGIN_DECLS
 // The calling thread's entry gets `value`; a thread with NULL leaves nothing to clean up.
 void mx_robust_arm(void* value);
-// Looks at some of the threads: for those that are gone `on_death` is called, with the value they
+// Looks at all threads or some: for those that are gone `on_death` is called, with the value they
 // armed themselves with and their id. Does nothing until there is such a function.
-void mx_robust_look(void);
-void mx_robust_look_at_all(void);
+void mx_robust_look(bool at_all);
 void mx_robust_setup(mx_thread_died_fn* on_death);
 // In the child of a fork. Where only the calling thread is left, the entries of others are dropped.
 void mx_robust_after_fork(bool is_alone);

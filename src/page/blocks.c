@@ -95,9 +95,9 @@ static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) {
     const size_t ahead = mx_min(page->slice_count, EXTEND_MOST);
     const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
-    if (mx_slices_extend(arenas, page->arena, next, wanted, NULL)) return wanted;
+    if (mx_slices_extend(arenas, page->arena, next, wanted, true)) return wanted;
   }
-  return mx_slices_extend(arenas, page->arena, next, need, NULL) ? need : 0;
+  return mx_slices_extend(arenas, page->arena, next, need, true) ? need : 0;
 }
 
 void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
@@ -387,5 +387,14 @@ mx_unsynchronised mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* in
     i++;
   }
   *index = arena->slices;
+  return NULL;
+}
+
+mx_page_t* mx_page_next_of(const mx_arenas_t* arenas, size_t* item, size_t* index) {
+  for (; *item < mx_load_acquire(&arenas->count); ++*item, *index = 0) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, *item);
+    mx_page_t* const page = (arena == NULL ? NULL : mx_page_next_in(arena, index));
+    if (page != NULL) return page;
+  }
   return NULL;
 }

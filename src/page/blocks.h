@@ -24,6 +24,8 @@ bool mx_page_collect_remote(mx_page_t* page);
 // The first page of an arena at or behind slice *index, which becomes that behind the page; NULL
 // when there is no more. What the page says is stable only while its heap is not in use.
 mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);
+// The same in all arenas, from the one of number *item on.
+mx_page_t* mx_page_next_of(const mx_arenas_t* arenas, size_t* item, size_t* index);
 // The block of a page that has a note is no longer, and so is the note.
 void mx_page_end_note(mx_page_t* page);
 // Level 5. Makes the OS page behind a huge block inaccessible, or accessible again; false when the

@@ -9,22 +9,12 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
-#include "freelist.h"
 
 // Holes are filled in pieces of this size, as blocks are carved.
 #define REFILL_MAX (8 * MX_KIB)
 
 // OS pages that a page must have to be worth a look.
 #define PROMISE_MIN 4
-
-// What is known of a page while it is lent.
-typedef struct view_s {
-  mx_page_t* page;
-  mx_block_t* first;                      // of the free list when it was read
-  mx_block_t* kept;                       // the same where it must stay, or NULL
-  uint64_t free[MX_PAGE_BLOCKS_MAX / 64];         // by block: free, and on the list
-  size_t listed, holes;                   // blocks
-} view_t;
 
 // ---- borrowing ---------------------------------------------------------------------------------
 
@@ -60,7 +50,7 @@ bool mx_holes_begin(void) {
 
 void mx_holes_end(void) { mx_lock_release(&making); }
 
-static bool borrow(mx_page_t* page) {
+bool mx_holes_borrow(mx_page_t* page) {
   mx_check(mx_lock_is_mine(&making));
   uint8_t old = mx_load_relaxed(&page->lend);
   do {
@@ -69,8 +59,7 @@ static bool borrow(mx_page_t* page) {
   return true;
 }
 
-// True: the page was released meanwhile.
-static bool give_back(mx_page_t* page, bool has_holes) {
+bool mx_holes_give_back(mx_page_t* page, bool has_holes) {
   uint8_t old = mx_load_relaxed(&page->lend);
   for (;;) {
     mx_check((old & MX_PAGE_LENT) != 0);
@@ -87,22 +76,14 @@ static size_t index_of(const mx_page_t* page, const void* p) {
   return (size_t)((const uint8_t*)p - page->start) / page->block_size;
 }
 
-// Whether all OS pages of a range are present.
-static bool is_present(const mx_page_t* page, const uint8_t* start, size_t size) {
-  mx_check(size > 0 && page->arena != NULL);
-  const mx_arena_t* const arena = page->arena;
-  const size_t first = mx_arena_bit_of(arena, start);
-  const size_t count = mx_arena_bit_of(arena, start + size - 1) - first + 1;
-  return mx_bits_count(arena->present, first, count) == count;
-}
-
 bool mx_holes_contain(const mx_page_t* page, size_t block_index) {
-  return !is_present(page, page->start + block_index * page->block_size, page->block_size);
+  const uint8_t* const block = page->start + block_index * page->block_size;
+  return !mx_arena_is_present(page->arena, block, page->block_size);
 }
 
 size_t mx_holes_count(const mx_page_t* page) {
   if (page->arena == NULL || page->capacity == 0) return 0;
-  if (is_present(page, page->start, page->capacity * page->block_size)) return 0;
+  if (mx_arena_is_present(page->arena, page->start, page->capacity * page->block_size)) return 0;
   size_t count = 0;
   for (uint32_t i = 0; i < page->capacity; i++) count += mx_holes_contain(page, i);
   return count;
@@ -117,7 +98,7 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
   return mx_peek_uint32(&page->used);
 }
 
-mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner) {
+mx_unsynchronised bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_owner) {
   mx_check(mx_page_is_lent(page) && page->reserved <= MX_PAGE_BLOCKS_MAX);
   memset(view, 0, sizeof(*view));
   view->page = page;
@@ -132,21 +113,21 @@ mx_unsynchronised static bool look(view_t* view, mx_page_t* page, bool is_owner)
   return view->listed + view->holes + used == page->capacity;
 }
 
-static bool is_free(const view_t* view, size_t i) {
+bool mx_view_is_free(const mx_view_t* view, size_t i) {
   return i >= view->page->capacity || mx_has_bit(view->free, i);
 }
 
 // Whether an OS page holds nothing but free blocks, and not the one that must stay.
-static bool is_needless(const view_t* view, const uint8_t* os_page) {
+static bool is_needless(const mx_view_t* view, const uint8_t* os_page) {
   mx_check(mx_is_aligned(os_page, mx_facts.os_page));
   const mx_page_t* const page = view->page;
   const size_t size = page->block_size;
   const size_t first = index_of(page, os_page);
   const size_t last = index_of(page, os_page + mx_facts.os_page - 1);
   for (size_t i = first; i <= last && i < page->capacity; i++) {
-    if (is_free(view, i)) {
+    if (mx_view_is_free(view, i)) {
       if (page->start + i * size == (const uint8_t*)view->kept) return false;
-    } else if (is_present(page, page->start + i * size, size)) {
+    } else if (mx_arena_is_present(page->arena, page->start + i * size, size)) {
       return false;  // live
     }
   }
@@ -156,14 +137,14 @@ static bool is_needless(const view_t* view, const uint8_t* os_page) {
 // ---- making ------------------------------------------------------------------------------------
 
 // What is not present already is skipped: runs begin and end with OS pages that are.
-static size_t discard_needless(const view_t* view) {
+static size_t discard_needless(const mx_view_t* view) {
   mx_check(mx_page_is_lent(view->page));
   mx_page_t* const page = view->page;
   uint8_t* const end = mx_page_end(page);
   size_t bytes = 0;
   uint8_t* run = NULL;
   for (uint8_t* p = page->start; p < end; p += mx_facts.os_page) {
-    const bool goes = is_present(page, p, mx_facts.os_page) && is_needless(view, p);
+    const bool goes = mx_arena_is_present(page->arena, p, mx_facts.os_page) && is_needless(view, p);
     if (goes && run == NULL) run = p;
     if (!goes && run != NULL) {
       bytes += mx_arena_discard(page->arena, run, (size_t)(p - run));
@@ -175,7 +156,7 @@ static size_t discard_needless(const view_t* view) {
 }
 
 // Links the blocks anew, behind the one that must stay: those that are still there, by address.
-mx_unsynchronised static void link_again(const view_t* view) {
+mx_unsynchronised static void link_again(const mx_view_t* view) {
   mx_check(mx_page_is_lent(view->page));
   mx_page_t* const page = view->page;
   mx_block_t* last = view->kept;
@@ -183,8 +164,8 @@ mx_unsynchronised static void link_again(const view_t* view) {
   if (last == NULL) page->free = NULL;
   for (uint32_t i = 0; i < page->capacity; i++) {
     uint8_t* const p = page->start + i * page->block_size;
-    if (!is_free(view, i) || p == (uint8_t*)view->kept) continue;
-    if (!is_present(page, p, page->block_size)) continue;
+    if (!mx_view_is_free(view, i) || p == (uint8_t*)view->kept) continue;
+    if (!mx_arena_is_present(page->arena, p, page->block_size)) continue;
     if (last != NULL) mx_block_set_next(page, last, (mx_block_t*)(void*)p);
     else page->free = (mx_block_t*)(void*)p;
     last = (mx_block_t*)(void*)p;
@@ -197,7 +178,7 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
   mx_check(mx_page_is_lent(page) && used_of(page) == 0);
   page->free = NULL;
   page->capacity = 0;
-  view_t view;
+  mx_view_t view;
   memset(&view, 0, sizeof(view));
   view.page = page;
   return discard_needless(&view);
@@ -211,8 +192,8 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
     *has_holes = false;
     return discard_all(page);
   }
-  view_t view;
-  if (page->reserved > MX_PAGE_BLOCKS_MAX || !look(&view, page, is_owner)) return 0;
+  mx_view_t view;
+  if (page->reserved > MX_PAGE_BLOCKS_MAX || !mx_holes_look(&view, page, is_owner)) return 0;
   const size_t bytes = discard_needless(&view);
   if (bytes == 0) return 0;
   link_again(&view);
@@ -233,14 +214,14 @@ mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
   mx_check(!mx_page_is_huge(page));
   mx_holes_t result = {0, false};
-  if (!borrow(page)) return result;
+  if (!mx_holes_borrow(page)) return result;
   const mx_arena_t* const arena = page->arena;
   bool has_holes = mx_page_has_holes(page);
   if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
     result.bytes = make_in_lent(page, is_owner, &has_holes);
     mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
   }
-  result.is_gone = give_back(page, has_holes);
+  result.is_gone = mx_holes_give_back(page, has_holes);
   return result;
 }
 
@@ -259,7 +240,8 @@ size_t mx_holes_take_filled(void) { return mx_exchange_relaxed(&filled, (size_t)
 
 // The first OS page of a range that is not present (or is, as asked); `end` when there is none.
 static uint8_t* find_os_page(const mx_page_t* page, uint8_t* p, const uint8_t* end, bool present) {
-  while (p < end && is_present(page, p, mx_facts.os_page) != present) p += mx_facts.os_page;
+  const size_t unit = mx_facts.os_page;
+  while (p < end && mx_arena_is_present(page->arena, p, unit) != present) p += unit;
   return p;
 }
 
@@ -288,7 +270,7 @@ bool mx_holes_carve(mx_page_t* page) {
     mx_add_relaxed(&filled, (size_t)(to - from));
     for (; i < page->capacity && page->start + i * size < to; i++) {
       mx_block_t* const block = (mx_block_t*)(void*)(page->start + i * size);
-      if (!is_present(page, (uint8_t*)block, size)) continue;
+      if (!mx_arena_is_present(page->arena, (uint8_t*)block, size)) continue;
       mx_block_set_next(page, block, page->free);
       page->free = block;
       found = true;

@@ -23,7 +23,7 @@
 #ifndef MX_PAGE_HOLES_H
 #define MX_PAGE_HOLES_H
 
-#include "page.h"
+#include "freelist.h"
 
 // Builds that check the contents, the links or the canaries of free blocks keep them all.
 #define MX_HOLES \
@@ -34,6 +34,21 @@ typedef struct mx_holes_s {
   bool is_gone;  // the page was released meanwhile: the caller must do what is left of that
 } mx_holes_t;
 
+// What is known of a page while it is lent.
+typedef struct mx_view_s {
+  mx_page_t* page;
+  mx_block_t* first;                       // of the free list when it was read
+  mx_block_t* kept;                        // the same where it must stay, or NULL
+  uint64_t free[MX_PAGE_BLOCKS_MAX / 64];  // by block: free, and on the list
+  size_t listed, holes;                    // blocks
+} mx_view_t;
+
+// What a live block keeps from being given back: the free memory of the OS pages that it lies in.
+typedef struct mx_pins_s {
+  double shared;  // bytes of free blocks there, divided by the live ones that keep them
+  size_t alone;   // of these, in OS pages where no other block is live
+} mx_pins_t;
+
 MX_BEGIN_DECLS
 // One thread at a time makes holes, between these two. False: somebody does, or it is forbidden.
 bool mx_holes_begin(void);
@@ -41,6 +56,14 @@ void mx_holes_end(void);
 // Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
 // its answer belongs before mx_holes_end, too: for a thread that forbids it no page is on its way.
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner);
+// The steps of that: borrows a page at rest, to look at it; false when it is not. Gives it back:
+// true when it was released meanwhile.
+bool mx_holes_borrow(mx_page_t* page);
+bool mx_holes_give_back(mx_page_t* page, bool has_holes);
+// Sees which blocks of a borrowed page with few enough of them are free; false when it is busy. The
+// view says of one that is not on its list, and in no hole, that it is live.
+bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_owner);
+bool mx_view_is_free(const mx_view_t* view, size_t i);
 // Whether that would probably give back half of what the page has, and not too little.
 bool mx_holes_promise(const mx_page_t* page);
 // Brings some blocks back from holes. False: there are none. For mx_page_extend.
@@ -54,6 +77,10 @@ uint32_t mx_holes_signature(const mx_page_t* page);
 // How many carved blocks are in holes, and whether one is.
 size_t mx_holes_count(const mx_page_t* page);
 bool mx_holes_contain(const mx_page_t* page, size_t block_index);
+
+// Pins of a block that stays live meanwhile (pins.c). Between mx_holes_begin and mx_holes_end.
+// Nothing when its page is not at rest: what is free there is about to be used.
+mx_pins_t mx_pins_of(mx_page_t* page, const void* block);
 
 // Nobody makes holes and no page is lent until mx_holes_allow, which may be nested: for walks
 // over lists of free blocks, and for taking pages from others. One call of the calling thread.

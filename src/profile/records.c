@@ -11,7 +11,6 @@
 #include "../host/process.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
-#include "../page/pins.h"
 #include "profile.h"
 
 #define SITE_BUCKETS 4096

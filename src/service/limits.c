@@ -10,10 +10,10 @@
 // time to time by the background thread.
 #include "../base/hooks.h"
 #include "../base/options.h"
-#include "../heap/hole_walk.h"
 #include "../heap/huge_cache.h"
 #include "../heap/parked.h"
 #include "../heap/subproc.h"
+#include "../heap/trim.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../profile/profile.h"

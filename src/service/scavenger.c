@@ -13,9 +13,9 @@
 
 #include "../base/hooks.h"
 #include "../base/options.h"
-#include "../heap/hole_walk.h"
 #include "../heap/parked.h"
 #include "../heap/subproc.h"
+#include "../heap/trim.h"
 #include "../os/os.h"
 #include "../page/holes.h"
 

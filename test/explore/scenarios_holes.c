@@ -10,7 +10,6 @@
 #include "../../src/page/holes.h"
 #include "../../src/heap/heap_end.h"
 #include "../../src/heap/heap_record.h"
-#include "../../src/heap/hole_walk.h"
 #include "../../src/heap/thread_life.h"
 #include "../../src/heap/trim.h"
 

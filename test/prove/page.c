@@ -110,7 +110,7 @@ static void growth_of(size_t bin) {
 void prove_page_grows_within(void) { some_bins(growth_of, 3, 17); }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                      bool* is_zero) {
+                      bool is_carved) {
   (void)arenas, (void)arena;
   claim(count >= 1 && index == prove_page.slice_index + prove_page.slice_count);
   // Nothing is asked for that the next block does not need, but by pages of many slices where each
@@ -122,14 +122,15 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
                      (uintptr_t)prove_page.start % MX_SLICE_SIZE - mx_guard_size();
   claim(prove_page.slice_count + count <= all);
   claim(may_be_ahead || (prove_page.capacity + (size_t)1) * prove_page.block_size > had);
-  claim(is_zero == NULL);
+  claim(is_carved);
   return nondet_bool();
 }
 mx_commit_t mx_arena_map_parts(mx_arena_t* arena, const void* start, size_t size) {
   (void)arena, (void)start, (void)size;
   return nondet_bool() ? MX_COMMIT_DONE : MX_COMMIT_REFUSED;
 }
-void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
+                      bool is_carved) {
   (void)arenas, (void)arena, (void)index, (void)count;
 }
 bool mx_pagemap_set(const void* start, size_t count, mx_page_t* page) {

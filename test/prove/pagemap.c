@@ -109,10 +109,11 @@ bool mx_vmem_commit(void* p, size_t size) {
   prove_committed = (done ? (uintptr_t)p : 0);
   return done;
 }
-bool mx_vmem_reserve_at(void* p, size_t size) {
+mx_map_result_t mx_vmem_map_at(void* p, size_t size, bool commit) {
+  claim(!commit);
   claim((uintptr_t)p == NEAR_AT + mx_pagemap_near_size);
   claim(mx_pagemap_near_size + size <= near_table_size(MX_64BIT ? NEAR_BITS_MOST : 32));
-  return nondet_bool();
+  return nondet_bool() ? MX_MAP_DONE : MX_MAP_TAKEN;
 }
 void* mx_vmem_map(size_t size, size_t align, bool commit) {
   (void)align, (void)commit;

@@ -211,14 +211,14 @@ static void mapper_vanishes(void) {
   EXPECT(noted != SIZE_MAX && mx_bits_try_claim(arena->free, noted, 1));
   EXPECT(mx_bits_try_claim(arena->free, mapped, 1));
   EXPECT(mx_vmem_unmap(mx_arena_slice(arena, noted), MX_SLICE_SIZE, 0));
-  EXPECT(mx_vmem_map_at(mx_arena_slice(arena, mapped), MX_SLICE_SIZE) == MX_MAP_DONE);
+  EXPECT(mx_vmem_map_at(mx_arena_slice(arena, mapped), MX_SLICE_SIZE, true) == MX_MAP_DONE);
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
     const size_t both[] = {noted, mapped};
     for (int i = 0; i < 2; i++) {
       EXPECT(mx_bits_test(arena->free, both[i]) && !mx_bits_test(arena->committed, both[i]));
-      EXPECT(mx_vmem_map_at(mx_arena_slice(arena, both[i]), MX_SLICE_SIZE) == MX_MAP_DONE);
+      EXPECT(mx_vmem_map_at(mx_arena_slice(arena, both[i]), MX_SLICE_SIZE, true) == MX_MAP_DONE);
     }
     _exit(failures != 0);
   }

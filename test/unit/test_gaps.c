@@ -8,7 +8,7 @@
 #include "../../include/mimalloc-stats.h"
 #include "../../include/mimalloc.h"
 #include "../../src/arena/arena.h"
-#include "../../src/heap/hole_walk.h"
+#include "../../src/heap/trim.h"
 #include "../../src/heap/subproc.h"
 #include "../../src/heap/trim.h"
 #include "../../src/mem/vmem.h"

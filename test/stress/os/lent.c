@@ -13,7 +13,7 @@
 #include "page/blocks.h"
 #include "page/freelist.h"
 #include "page/holes.h"
-#include "page/pins.h"
+#include "page/holes.h"
 
 #define SIZE 1008
 #define BLOCKS 160
