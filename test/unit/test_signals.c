@@ -25,8 +25,9 @@ static int failures;
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
 
-static int seen, handled;  // faults that the library's function was told of; signals of the program's
-static const void* seen_at;
+// Faults that the library's function was told of, and signals of the program's.
+static volatile int seen, handled;
+static const void* volatile seen_at;
 static unsigned char* page;
 
 static bool on_fault(const void* address) {
