@@ -28,8 +28,8 @@ INPUTS, SEED = 60, 3
 # What is wrong, where, the text there and what stands in its place.
 CONTROLS = {
     "threads": [
-        ("a free by another thread loses those before it", "page/remote.h",
-         "mx_block_set_next(page, last, (mx_block_t*)(old & ~MX_OWNED));", "mx_block_set_next(page, last, NULL);"),
+        ("a free by another thread counts for two", "page/remote.h",
+         "count * MX_REMOTE_COUNT_ONE", "2 * count * MX_REMOTE_COUNT_ONE"),
         ("a collection releases pages in use", "heap/theap.c", "if (page->used == 0) mx_page_release(page);",
          "if (true) mx_page_release(page);"),
         ("the child of a fork has its parent's locks", "heap/fork.c", "let_go(&mx_fork_let_go_in_child, true);", ""),
