@@ -37,11 +37,16 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   return block;
 }
 
+// As the option check_every asks for.
+static void check_some(const mx_theap_t* theap) {
+  const long every = mx_option(check_every);
+  if (mx_unlikely(every > 0) && theap->visits % (unsigned long)every == 0) mx_theap_verify(theap);
+}
+
 static void note_visit(mx_theap_t* theap) {
   theap->visits++;
   mx_theap_housekeeping(theap);
-  const long every = (MX_PADDING ? mx_option(check_every) : 0);
-  if (mx_unlikely(every > 0) && theap->visits % (unsigned long)every == 0) mx_theap_verify(theap);
+  if (MX_PADDING) check_some(theap);
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
   mx_parked_give_up(theap->subproc, false);
