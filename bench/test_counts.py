@@ -54,9 +54,9 @@ class Names(unittest.TestCase):
         self.assertEqual(shared.variable_of("&page->remote", frames), "page->remote")
 
     def test_as_it_is_handed_on(self):
-        lines = shared.source("arena/arena.c")
+        lines = shared.source("arena/presence.c")
         number = next(i for i, line in enumerate(lines, 1) if "mx_bits_set(arena->present" in line)
-        frames = [("mx_bits_set", "mem/bitmap.c", 70), ("mx_arena_touch", "arena/arena.c", number)]
+        frames = [("mx_bits_set", "mem/bitmap.c", 70), ("mx_arena_touch", "arena/presence.c", number)]
         self.assertEqual(shared.variable_of("&a[p.word]", frames), "arena->present")
 
     def test_operations(self):
