@@ -230,7 +230,7 @@ def test_page_full_retain():
 
 
 def test_theap_retain():
-    few = run("threads", verbose=1)
+    few = run("threads", theap_retain=1, verbose=1)
     if "theap_retain has no effect" in few["err"]:
         return
     more("threads", "made", {}, {"theap_retain": 0})
