@@ -114,7 +114,8 @@ static void next_has_it(void) {
     if (i % 2 == 0) free_left(0);  // while it is parked
     else memcpy(left[1], left[0], sizeof(left[0]));
     run_threads(1);
-    EXPECT(are_parked(1) && threads_now() == threads);
+    // Where words are short, what others freed counts as in use until it is collected.
+    EXPECT((!MX_64BIT || are_parked(1)) && threads_now() == threads);
     EXPECT(!MX_PARKS || theap_of[0] == first);
     if (i % 2 != 0) free_left(1);
   }
