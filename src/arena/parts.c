@@ -57,8 +57,8 @@ mx_cold size_t mx_arena_unmap_parts(mx_arena_t* arena, const void* start, size_t
   return gone;
 }
 
-// What could not be unmapped when its page went.
-// What the OS cannot cut out of a mapping becomes a whole slice, or is left where it is.
+// What the OS could not cut out of a mapping when its page went becomes a whole slice, or is left
+// where it is.
 mx_cold void mx_arena_drop_parts(mx_arena_t* arena, size_t index, size_t count) {
   mx_arena_unmap_parts(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   const size_t per_slice = mx_arena_bits_per_slice();

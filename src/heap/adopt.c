@@ -148,8 +148,7 @@ static bool fresh_slices(mx_arenas_t* arenas, const mx_slices_request_t* request
                          mx_slices_t* out) {
   if (!mx_slices_alloc(arenas, request, out)) return false;
   if (!MX_PARTS || mx_likely(!mx_load_relaxed(&out->arena->has_parts))) return true;
-  const size_t fence = (MX_PADDING ? mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX) : 0);
-  return mx_slices_map_first(arenas, request, size + fence, out);
+  return mx_slices_map_first(arenas, request, mx_page_fence(size) + size, out);
 }
 
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {

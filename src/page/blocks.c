@@ -35,7 +35,7 @@ static void init_hardened(mx_page_t* page) {
   if (MX_QUARANTINE) mx_page_init_delay(page);
   size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE - mx_guard_size();
   if (MX_PADDING) {
-    const size_t fence = mx_min(page->block_size & (0 - page->block_size), MX_SHARED_ALIGN_MAX);
+    const size_t fence = mx_page_fence(page->block_size);
     room -= fence;
     page->start += fence;
     mx_arena_touch(page->arena, page->start - MX_PAD, MX_PAD);

@@ -164,6 +164,12 @@ mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
   return first + mx_page_size(page) - mx_guard_size();
 }
 
+// What lies in front of a page's first block where blocks have canaries: as much as they are
+// aligned to, so that they stay so.
+mx_inline size_t mx_page_fence(size_t block_size) {
+  return MX_PADDING ? mx_min(block_size & (0 - block_size), MX_SHARED_ALIGN_MAX) : 0;
+}
+
 // How many slices a new page must have for its first block.
 mx_inline size_t mx_page_first_slices(size_t block_size) {
   mx_check(block_size > 0 && block_size <= MX_BIN_MAX_SIZE);
