@@ -81,7 +81,24 @@ fn hasMagazines(optimize: Mode, options: Options) bool {
     return (options.debug orelse 0) == 0 and (options.secure orelse 0) == 0;
 }
 
-fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
+/// Where Debian has headers for 32-bit programs, too, but not its gcc-multilib, Zig takes /usr/include
+/// for the folder of those that depend on the machine, and misses asm/errno.h.
+fn addMachineHeaders(
+    b: *std.Build,
+    target: std.Build.ResolvedTarget,
+    flags: *std.ArrayListUnmanaged([]const u8),
+) void {
+    if (!target.query.isNative() or target.result.os.tag != .linux) return;
+    const folder = b.fmt("/usr/include/{s}-linux-gnu", .{@tagName(target.result.cpu.arch)});
+    flags.appendSlice(b.allocator, &.{ "-idirafter", folder }) catch @panic("OOM");
+}
+
+fn flagsOf(
+    b: *std.Build,
+    target: std.Build.ResolvedTarget,
+    optimize: Mode,
+    options: Options,
+) []const []const u8 {
     const release = !isDebug(optimize);
     const debug: u8 = options.debug orelse if (release) 0 else 1;
     var flags: std.ArrayListUnmanaged([]const u8) = .empty;
@@ -99,7 +116,9 @@ fn flagsOf(b: *std.Build, optimize: Mode, options: Options) []const []const u8 {
     if (isSafe(optimize) and options.secure == null) add(b, &flags, "-DMI_FREE_IS_CHECKED=1");
     if (options.single_threaded) add(b, &flags, "-DMI_SINGLE_THREADED");
     if (hasMagazines(optimize, options)) add(b, &flags, "-DMI_MAGAZINES=1");
-    if (!options.libc) {
+    if (options.libc) {
+        addMachineHeaders(b, target, &flags);
+    } else {
         add(b, &flags, "-DMI_NO_LIBC");
         add(b, &flags, "-DMI_CARVE_MAX=4096");
         // There is nobody to lay out the storage of a thread of the library's own.
@@ -139,7 +158,7 @@ fn makeModule(
     settings_of_c.addOption(bool, "single_threaded", options.single_threaded);
     settings_of_c.addOption(bool, "has_magazines", hasMagazines(optimize, options));
     module.addOptions("settings", settings_of_c);
-    const flags = flagsOf(b, optimize, options);
+    const flags = flagsOf(b, target, optimize, options);
     if (!options.libc) module.addIncludePath(b.path("src/os/nolibc"));
     module.addCSourceFiles(.{ .root = b.path("src"), .files = sourcesOf(b, false), .flags = flags });
     module.addCSourceFiles(.{
@@ -281,7 +300,7 @@ fn addSharedLibrary(
         .omit_frame_pointer = !isDebug(optimize),
     });
     var flags: std.ArrayListUnmanaged([]const u8) = .empty;
-    const own = flagsOf(b, optimize, .{
+    const own = flagsOf(b, target, optimize, .{
         .libc = true,
         .is_shared = true,
         .debug = options.debug,
