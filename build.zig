@@ -88,7 +88,9 @@ fn addMachineHeaders(
     target: std.Build.ResolvedTarget,
     flags: *std.ArrayListUnmanaged([]const u8),
 ) void {
-    if (!target.query.isNative() or target.result.os.tag != .linux) return;
+    // A processor that the user names leaves the headers those of this system.
+    if (!target.query.isNativeOs() or !target.query.isNativeAbi()) return;
+    if (target.result.os.tag != .linux) return;
     const folder = b.fmt("/usr/include/{s}-linux-gnu", .{@tagName(target.result.cpu.arch)});
     flags.appendSlice(b.allocator, &.{ "-idirafter", folder }) catch @panic("OOM");
 }

@@ -88,7 +88,10 @@ def check_user(command, source, folder, environment):
 
 def check_library(command, source, folder, environment):
     out = folder / "library"
-    run(command + ["build", "-Doptimize=ReleaseFast", "-Dlibs", "--prefix", out], source, environment)
+    build = command + ["build", "-Doptimize=ReleaseFast", "-Dlibs"]
+    # For another processor of this system, whose headers are the same.
+    run(build + ["-Dcpu=baseline", "--prefix", folder / "baseline"], source, environment)
+    run(build + ["--prefix", out], source, environment)
     library = out / "lib" / "libmimalloc.so"
     run([sys.executable, GATES / "check_symbols.py", "--shared", library], source, environment)
     preloaded = dict(os.environ, LD_PRELOAD=str(library), MIMALLOC_VERBOSE="1")
