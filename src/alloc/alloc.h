@@ -6,6 +6,8 @@
 #ifndef MX_ALLOC_ALLOC_H
 #define MX_ALLOC_ALLOC_H
 
+#include <string.h>
+
 #include "../heap/heap.h"
 
 MX_BEGIN_DECLS
@@ -53,5 +55,21 @@ void* mx_huge_realloc(mx_page_t* page, size_t size, bool zero);
 // Resizes in place only; false when it cannot.
 bool mx_huge_resize(mx_page_t* page, size_t size);
 MX_END_DECLS
+
+// Clears 16 to 64 bytes, a multiple of 16, but for the canary, with stores that may overlap.
+mx_inline void mx_clear_small(uint8_t* p, size_t size) {
+  static const struct { uint64_t a, b; } zero = {0, 0};
+  if (MX_PADDING) {
+    size -= 16;
+    memcpy(p + size, &zero, 8);
+    if (size == 0) return;
+  }
+  memcpy(p, &zero, 16);
+  memcpy(p + size - 16, &zero, 16);
+  if (size > 32) {
+    memcpy(p + 16, &zero, 16);
+    memcpy(p + size - 32, &zero, 16);
+  }
+}
 
 #endif

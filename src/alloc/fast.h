@@ -23,22 +23,6 @@ mx_inline void* mx_alloc_in(mx_theap_t* theap, size_t size) {
   return block;
 }
 
-// Clears 16 to 64 bytes, a multiple of 16, but for the canary, with stores that may overlap.
-mx_inline void mx_clear_small(uint8_t* p, size_t size) {
-  static const struct { uint64_t a, b; } zero = {0, 0};
-  if (MX_PADDING) {
-    size -= 16;
-    memcpy(p + size, &zero, 8);
-    if (size == 0) return;
-  }
-  memcpy(p, &zero, 16);
-  memcpy(p + size - 16, &zero, 16);
-  if (size > 32) {
-    memcpy(p + 16, &zero, 16);
-    memcpy(p + size - 32, &zero, 16);
-  }
-}
-
 // Zeroed memory for count * size bytes, or NULL when the product overflows.
 mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   size_t total;

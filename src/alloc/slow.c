@@ -191,5 +191,12 @@ mx_noinline void* mx_calloc_medium(size_t total, mx_theap_t* theap) {
 mx_noinline void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap) {
   size_t total;
   if (mx_mul_overflow(count, size, &total)) total = SIZE_MAX;
+  if (!MX_HARDEN && total <= 64) {
+    void* const p = mx_alloc_counted(theap, total);
+    if (p != NULL) {
+      mx_clear_small((uint8_t*)p, mx_align_up(total, MX_ALIGN));
+      return p;
+    }
+  }
   return mx_zalloc_in(theap, total);
 }
