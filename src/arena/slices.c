@@ -128,6 +128,11 @@ static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
   out->index = index;
   out->count = count;
   out->start = mx_arena_slice(arena, index);
+  const mx_commit_t result = mx_arena_reach_record(arenas, arena, index);
+  if (result != MX_COMMIT_DONE) {
+    mx_arena_put_back(arena, index, count);
+    return result;
+  }
   return prepare(arenas, arena, index, count, is_carved, &out->is_zero);
 }
 

@@ -19,13 +19,15 @@ mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 
 // What the near table covers at the least, for processes with little address space, and the most
 // that it grows to.
-#define NEAR_BITS_LEAST 32
+#define NEAR_BITS_LEAST 31
 #define NEAR_BITS_MOST 41
 
 // Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
 // only read costs nothing, under any policy of the OS.
 #define CHUNK_SIZE (64 * MX_KIB)
-#define NEAR_CHUNKS_MAX (((size_t)1 << (48 - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
+#define NEAR_BITS_EVER (MX_IS_LINUX ? NEAR_BITS_MOST : 48)
+#define NEAR_CHUNKS_MAX \
+  (((size_t)1 << (NEAR_BITS_EVER - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
 
 typedef struct table_s {
   uint8_t* memory;      // from which chunks count
