@@ -101,8 +101,9 @@ typedef struct mx_recent_s {
   mx_atomic(uint64_t) at[MX_RECENT_PLACES];  // arena and slice, 0: none
 } mx_recent_t;
 
-// The arenas of one sub-process.
+// The arenas of one sub-process. The first ring that is used is the last one.
 typedef struct mx_arenas_s {
+  mx_recent_t recent[MX_RECENT_RINGS];  // hints
   mx_lock_t lock;                  // for adding one
   mx_atomic(size_t) count;         // items below are set and stay
   mx_atomic(size_t) first;         // where a search begins (a hint): what the program brought last,
@@ -119,7 +120,6 @@ typedef struct mx_arenas_s {
   mx_arena_t* plot_arena;          // four under the lock); those behind `next_plot` of this arena
   size_t next_plot;                // were nobody's yet
   size_t renew_at;                 // where the next arena is looked for that is spent
-  mx_recent_t recent[MX_RECENT_RINGS];  // hints
 } mx_arenas_t;
 
 // A run of slices that was allocated.

@@ -234,10 +234,14 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
 mx_used static mx_thread_local uint32_t ring_number;  // 0: none yet
 
 static mx_recent_t* recent_ring(mx_arenas_t* arenas) {
-  static mx_atomic(uint32_t) given;
+  static mx_at_start mx_atomic(uint32_t) given;
   uint32_t* const number = &mx_tls(ring_number);
-  if (*number == 0) *number = mx_add_relaxed(&given, (uint32_t)1) + 1;
-  return &arenas->recent[*number % MX_RECENT_RINGS];
+  const bool is_first = (*number == 0);
+  if (is_first) *number = mx_add_relaxed(&given, (uint32_t)1) + 1;
+  mx_recent_t* const ring = &arenas->recent[MX_RECENT_RINGS - 1 - (*number - 1) % MX_RECENT_RINGS];
+  // Written before it is read: one fault less for its OS page, which holds what arenas begin with.
+  if (is_first) mx_add_relaxed(&ring->next, (size_t)0);
+  return ring;
 }
 
 static void put_recent(mx_arenas_t* arenas, uint64_t place) {

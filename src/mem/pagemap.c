@@ -35,7 +35,7 @@ typedef struct table_s {
   mx_bits_t* writable;  // by chunk
 } table_t;
 
-static mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
+static mx_at_start mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
 
 mx_static_assert(MX_FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
                  "a word says which chunks of a far table are writable");
