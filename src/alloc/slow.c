@@ -29,8 +29,10 @@ static size_t shared_most(void) {
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
-  if (padded > shared_most()) {
-    void* const p = mx_huge_alloc(theap->heap, size, 1, false, zero);
+  if (mx_unlikely(padded > MX_SLICE_SIZE) && padded > shared_most()) {
+    // As large as mx_good_size says.
+    const size_t whole = (padded > MX_SHARED_MAX ? size : mx_bin_size(mx_bin_of(padded)));
+    void* const p = mx_huge_alloc(theap->heap, whole, 1, false, zero);
     if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;
   }

@@ -139,9 +139,8 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   mx_check(page->capacity < limit && limit <= page->reserved);
   const size_t size = page->block_size;
   size_t count = page->capacity;  // doubles
-  const size_t most = (mx_os_is_scarce() ? mx_facts.os_page : MX_CARVE_MAX);
-  if (count * size > most) count = most / size;
-  if (count * size < mx_facts.os_page) count = mx_facts.os_page / size;
+  if (count * size > MX_CARVE_MAX) count = MX_CARVE_MAX / size;
+  if (count * size < mx_facts.os_page || mx_os_is_scarce()) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
   count = mx_min(count, limit - page->capacity);
   // Blocks with canaries begin a little behind an OS page: the last of them ends before the next.
