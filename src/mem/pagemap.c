@@ -8,6 +8,7 @@
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../os/system.h"
 #include "bitmap.h"
 #include "vmem.h"
 
@@ -25,7 +26,8 @@ mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 // Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
 // only read costs nothing, under any policy of the OS.
 #define CHUNK_SIZE (64 * MX_KIB)
-#define NEAR_BITS_EVER (MX_IS_LINUX ? NEAR_BITS_MOST : 48)
+// Other systems than Linux let it begin with all addresses.
+#define NEAR_BITS_EVER (MX_SYSTEM == MX_LINUX ? NEAR_BITS_MOST : 48)
 #define NEAR_CHUNKS_MAX \
   (((size_t)1 << (NEAR_BITS_EVER - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
 
