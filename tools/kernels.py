@@ -45,7 +45,7 @@ LABELS = r"unit|api|stress|memory|environment|kernels"
 # Those of these labels that look at a system of their own, and not at this one; nor do scripts, which
 # judge the build by this machine's tools, but for those of a folder. Ten thousand threads with guards
 # take minutes where each change of a mapping is emulated.
-LEFT_OUT = r"unit-macos-zone|guarded-faults|stress-(oom|replay|churn-sampled)"
+LEFT_OUT = r"unit-macos-zone|guarded-faults|stress-((oom|replay)(-scarce)?|churn-sampled)"
 SCRIPTS = str(ROOT / "test" / "memory")
 CONFIGURE = {"release": ["-DCMAKE_BUILD_TYPE=Release"],
              "secure": ["-DCMAKE_BUILD_TYPE=Release", "-DMI_SECURE=ON"]}
@@ -115,7 +115,7 @@ def build(architecture, name, is_wanted, jobs):
         configure.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/linux-aarch64.cmake")
     failed = run(configure, log)
     if not failed:
-        names = [re.sub("-(background|sampled)$", "", test["name"]) for test, _ in listed(folder)
+        names = [re.sub("-(background|sampled|scarce)$", "", test["name"]) for test, _ in listed(folder)
                  if is_wanted(test["name"])]
         targets = sorted({TARGETS.get(name, f"mimalloc-{name}") for name in names})
         failed = run(["cmake", "--build", folder, "--parallel", str(jobs), "--target", "mimalloc",

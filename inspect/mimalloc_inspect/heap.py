@@ -111,7 +111,7 @@ class Heap:
 
     def take_pages(self, arena):
         stride, index = self.layout["page_record_stride"], 0
-        free, step = arena.free, 4096
+        free, step = arena.free, 256  # so many that are mapped together
         block, block_at = b"", 0
         while index < arena.slices:
             if index & 63 == 0 and free[index >> 3:(index >> 3) + 8] == b"\xff" * 8:
@@ -121,7 +121,7 @@ class Heap:
                 index += 1
                 continue
             if not block_at <= index < block_at + len(block) // stride:
-                block_at, count = index, min(step, arena.slices - index)
+                block_at, count = index, min(step - index % step, arena.slices - index)
                 block = self.memory.read(arena.records + index * stride, count * stride) or b""
                 if not block:
                     block = self.memory.read(arena.records + index * stride, stride)

@@ -210,7 +210,8 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
     if (page->arena != NULL) mx_huge_cache_flush(true);  // it may lie in the way
     // Up to the end of a step, too, if that is free.
     uintptr_t const end = (uintptr_t)page->start + mx_page_size(page) + more * MX_SLICE_SIZE;
-    const size_t rest = (mx_align_up(end, GROW_STEP) - end) / MX_SLICE_SIZE;
+    const size_t step = (mx_os_is_scarce() ? MX_SLICE_SIZE : GROW_STEP);
+    const size_t rest = (mx_align_up(end, step) - end) / MX_SLICE_SIZE;
     if (!extend(page, more + rest, zero) && (rest == 0 || !extend(page, more, zero))) return false;
   }
   note_use(page, old_bytes, bytes);

@@ -19,12 +19,20 @@
 
 #define KEPT_VISITS 64  // slow visits between two looks at what waited too long
 
+// The largest block that shares a page. Where addresses are scarce, what a large block had is
+// nobody's as soon as it is freed.
+static size_t shared_most(void) {
+  return !MX_HARDEN && MX_PARTS && mx_os_is_scarce() ? MX_SLICE_SIZE : MX_SHARED_MAX;
+}
+
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
-  if (padded > MX_SHARED_MAX) {
-    void* const p = mx_huge_alloc(theap->heap, size, 1, false, zero);
+  if (mx_unlikely(padded > MX_SLICE_SIZE) && padded > shared_most()) {
+    // As large as mx_good_size says.
+    const size_t whole = (padded > MX_SHARED_MAX ? size : mx_bin_size(mx_bin_of(padded)));
+    void* const p = mx_huge_alloc(theap->heap, whole, 1, false, zero);
     if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;
   }

@@ -28,14 +28,20 @@ static size_t first_piece(size_t size) {
 
 #define SLICE_BITMAPS ((size_t)(MX_GUARD_PAGES ? 6 : 5))
 
+// What lies in front of the records.
+static size_t head_bytes(size_t slices) {
+  const size_t words = mx_div_up(slices, MX_WORD_BITS);
+  const size_t bitmaps = SLICE_BITMAPS + mx_arena_bits_per_slice() + MX_BIN_COUNT;
+  return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
+                         bitmaps * words * sizeof(mx_bits_t) +
+                         mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)),
+                     MX_GROWING_RECORDS ? mx_facts.os_page : MX_PAGE_RECORD_SIZE);
+}
+
 static size_t meta_bytes(size_t slices) {
   mx_check(slices > 0);
   const size_t words = mx_div_up(slices, MX_WORD_BITS);
-  return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
-                         (SLICE_BITMAPS + mx_arena_bits_per_slice() + MX_BIN_COUNT) * words *
-                             sizeof(mx_bits_t) +
-                         mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)) +
-                         slices * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE +
+  return mx_align_up(head_bytes(slices) + slices * MX_PAGE_RECORD_STRIDE +
                          (MX_ISOLATE ? words * sizeof(mx_plot_t) : 0),
                      mx_facts.os_page);
 }
@@ -59,14 +65,91 @@ static mx_arena_t* layout_meta(void* meta, size_t slices, bool has_plots) {
   arena->freed_at = (mx_atomic(uint32_t)*)(void*)p;
   p += mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t));
   arena->abandoned = (mx_bits_t*)(void*)p;
-  arena->records =
-      (uint8_t*)mx_align_up((uintptr_t)(p + MX_BIN_COUNT * bitmap), MX_PAGE_RECORD_SIZE);
+  arena->records = (uint8_t*)meta + head_bytes(slices);
+  mx_check(p + MX_BIN_COUNT * bitmap <= arena->records);
   mx_check(arena->records + slices * MX_PAGE_RECORD_STRIDE <= (uint8_t*)meta + meta_bytes(slices));
   if (MX_ISOLATE && has_plots) {
     arena->plots = (mx_plot_t*)(void*)(arena->records + slices * MX_PAGE_RECORD_STRIDE);
   }
   return arena;
 }
+
+// ---- records that are mapped as they are wanted -------------------------------------------------
+
+// A 64th of an arena at a time, as a word has so many bits, or what fills an OS page and 32 KiB.
+#define RECORD_SHIFT 8
+
+static size_t record_shift(size_t slices) {
+  size_t shift = RECORD_SHIFT;
+  while ((slices - 1) >> shift >= MX_WORD_BITS) shift++;
+  while (MX_PAGE_RECORD_STRIDE << shift < mx_facts.os_page) shift++;
+  return shift;
+}
+
+// What lies between an arena's slices and its metadata, and both.
+static size_t meta_room(size_t size) {
+  return MX_GROWING_RECORDS ? MX_SLICE_SIZE + meta_bytes(size / MX_SLICE_SIZE) : 0;
+}
+
+// A part of the records: where it begins, and its size. The first one comes with all before it.
+static uint8_t* record_part(const mx_arena_t* arena, size_t part, size_t* size) {
+  const size_t first = part << arena->record_shift;
+  const size_t count = mx_min(arena->slices - first, (size_t)1 << arena->record_shift);
+  *size = mx_align_up(count * MX_PAGE_RECORD_STRIDE, mx_facts.os_page);
+  return arena->records + first * MX_PAGE_RECORD_STRIDE;
+}
+
+// All of it where it cannot grow.
+static mx_arena_t* map_meta(uint8_t* start, size_t slices, bool grows, bool has_plots) {
+  const size_t count = mx_min(slices, (size_t)1 << record_shift(slices));
+  const size_t size = mx_align_up(head_bytes(slices) + count * MX_PAGE_RECORD_STRIDE,
+                                  mx_facts.os_page);
+  void* meta = start + (slices + 1) * MX_SLICE_SIZE;
+  grows = grows && mx_vmem_map_at(meta, size, true) == MX_MAP_DONE;
+  if (!grows) meta = mx_vmem_map_meta(meta_bytes(slices));
+  if (meta == NULL) return NULL;
+  mx_arena_t* const arena = layout_meta(meta, slices, has_plots);
+  arena->record_shift = record_shift(slices);
+  mx_store_relaxed(&arena->recorded, grows ? 1 : UINT64_MAX);
+  return arena;
+}
+
+static void unmap_meta(mx_arena_t* arena) {
+  const uint64_t recorded = mx_load_relaxed(&arena->recorded);
+  size_t size = arena->meta_size;
+  if (recorded != UINT64_MAX) {
+    for (size_t part = MX_WORD_BITS; --part > 0;) {
+      if ((recorded >> part & 1) == 0) continue;
+      uint8_t* const start = record_part(arena, part, &size);
+      mx_vmem_unmap(start, size, 0);
+    }
+    size = (size_t)(record_part(arena, 0, &size) - (uint8_t*)arena) + size;
+  }
+  mx_vmem_unmap_meta(arena, size);
+}
+
+// By one thread at a time: to another one what this one mapped would look like somebody else's.
+mx_cold mx_commit_t mx_arena_map_records(mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+  const size_t part = index >> arena->record_shift;
+  size_t size;
+  uint8_t* const start = record_part(arena, part, &size);
+  mx_map_result_t result = MX_MAP_DONE;
+  mx_lock_acquire(&arenas->lock);
+  if (!mx_bits_test(&arena->recorded, part)) {
+    result = mx_vmem_map_at(start, size, true);
+    const bool has_front = mx_bits_test(&arena->recorded, part - 1);
+    if (result == MX_MAP_REFUSED && has_front && mx_vmem_map_behind(start, size)) {
+      result = MX_MAP_DONE;
+    }
+    if (result == MX_MAP_DONE) mx_bits_set(&arena->recorded, part, 1);
+  }
+  mx_lock_release(&arenas->lock);
+  if (result == MX_MAP_TAKEN) mx_arena_end_at(arena, part << arena->record_shift);
+  if (result == MX_MAP_DONE) return MX_COMMIT_DONE;
+  return result == MX_MAP_TAKEN ? MX_COMMIT_TAKEN : MX_COMMIT_REFUSED;
+}
+
+// ---- adding -------------------------------------------------------------------------------------
 
 // Of a bitmap that nobody else sees yet: no word needs an atomic step of its own.
 static void fill_bits(mx_bits_t* bits, size_t n) {
@@ -104,14 +187,13 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   const size_t lost = (size_t)(start - (uint8_t*)config->start);
   if (config->size < lost + MX_SLICE_SIZE) return NULL;
   const size_t slices = (config->size - lost) / MX_SLICE_SIZE;
-  const size_t meta_size = meta_bytes(slices);
-  void* meta = mx_vmem_map_meta(meta_size);
-  if (meta == NULL) return NULL;
-  mx_arena_t* arena = layout_meta(meta, slices, config->has_plots);
+  const bool grows = (MX_GROWING_RECORDS && config->piece != 0);
+  mx_arena_t* const arena = map_meta(start, slices, grows, config->has_plots);
+  if (arena == NULL) return NULL;
   arena->start = start;
   arena->mapping = (config->is_owned ? config->start : NULL);
-  arena->mapping_size = config->size;
-  arena->meta_size = meta_size;
+  arena->mapping_size = config->size + (grows ? meta_room(config->size) : 0);
+  arena->meta_size = meta_bytes(slices);
   arena->commit_fn = config->commit_fn;
   arena->commit_arg = config->commit_arg;
   arena->numa_node = config->numa_node;
@@ -133,7 +215,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
     mx_arena_touch(arena, start, slices * MX_SLICE_SIZE);
   }
   if (!publish(arenas, arena)) {
-    mx_vmem_unmap_meta(meta, meta_size);
+    unmap_meta(arena);
     return NULL;
   }
   mx_counter_add(&mx_process_counters.arena_count, 1);
@@ -177,13 +259,14 @@ static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node
                                  bool* is_refused) {
   const bool is_eager = (mx_option(arena_eager_commit) == 1);
   const size_t piece = (is_eager ? size : first_piece(size));
-  void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, size, MX_SLICE_SIZE, true, is_refused);
+  const size_t room = size + meta_room(size);
+  void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, room, MX_SLICE_SIZE, true, is_refused);
   if (*is_refused) return NULL;
   if (p != NULL) {
     mx_arena_t* const arena = make_arena(arenas, p, size, piece, is_eager, numa_node, false);
     if (arena != NULL) return arena;
     mx_vmem_unmap(p, piece, 0);
-    mx_vmem_placed_is_free(MX_ZONE_NEAR, p, size);
+    mx_vmem_placed_is_free(MX_ZONE_NEAR, p, room);
     return NULL;
   }
   p = mx_vmem_map(size, MX_SLICE_SIZE, is_eager);
@@ -291,7 +374,7 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     // What is the user's again is as it was.
     if (MX_GUARD_PAGES && arena->mapping == NULL) mx_arena_guard(arena, 0, arena->slices, false);
     mx_arena_unmap(arena);
-    mx_vmem_unmap_meta(arena, arena->meta_size);
+    unmap_meta(arena);
   }
 }
 

@@ -20,8 +20,9 @@
 // In builds with guard pages `guarded` says that the last OS page of a slice may be inaccessible.
 // It stays so when the slice becomes free: most are taken next for a page that wants it again.
 //
-// An arena's metadata (bitmaps, and a page record for every slice) lies in a mapping of its own,
-// away from what users write. It is touched only as slices are.
+// An arena's metadata (bitmaps, and a page record for every slice) lies away from what users write.
+// It is touched only as slices are, and the records are mapped as they are wanted, by a 64th of the
+// arena or more: what is mapped counts against limits, and takes memory where all of it is locked.
 #ifndef MX_ARENA_ARENA_H
 #define MX_ARENA_ARENA_H
 
@@ -55,6 +56,8 @@ typedef struct mx_arena_s {
   void* mapping;           // what to unmap, NULL when the memory is the user's
   size_t mapping_size;
   size_t meta_size;
+  size_t record_shift;     // of slices whose records are mapped together
+  mx_bits_t recorded;      // by so many slices: whether they are
   mx_commit_fn* commit_fn; // NULL: the OS commits
   void* commit_arg;
   size_t id;               // unique in the process, from 1
@@ -98,8 +101,9 @@ typedef struct mx_recent_s {
   mx_atomic(uint64_t) at[MX_RECENT_PLACES];  // arena and slice, 0: none
 } mx_recent_t;
 
-// The arenas of one sub-process.
+// The arenas of one sub-process. The first ring that is used is the last one.
 typedef struct mx_arenas_s {
+  mx_recent_t recent[MX_RECENT_RINGS];  // hints
   mx_lock_t lock;                  // for adding one
   mx_atomic(size_t) count;         // items below are set and stay
   mx_atomic(size_t) first;         // where a search begins (a hint): what the program brought last,
@@ -116,7 +120,6 @@ typedef struct mx_arenas_s {
   mx_arena_t* plot_arena;          // four under the lock); those behind `next_plot` of this arena
   size_t next_plot;                // were nobody's yet
   size_t renew_at;                 // where the next arena is looked for that is spent
-  mx_recent_t recent[MX_RECENT_RINGS];  // hints
 } mx_arenas_t;
 
 // A run of slices that was allocated.
@@ -219,6 +222,9 @@ mx_commit_t mx_slices_hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t in
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                       bool is_carved);
 
+// Maps the records of a slice that are not mapped, and of those beside it.
+mx_commit_t mx_arena_map_records(mx_arenas_t* arenas, mx_arena_t* arena, size_t index);
+
 // ---- commitment (commit.c) ---------------------------------------------------------------------
 // Makes the caller's run usable. *is_zero becomes false when what is new does not read as zero.
 mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
@@ -319,6 +325,13 @@ mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
 mx_inline bool mx_arena_reach(mx_arena_t* arena, const void* start, size_t size) {
   if (!MX_PARTS || mx_likely(!mx_load_relaxed(&arena->has_parts))) return true;
   return mx_arena_map_parts(arena, start, size) == MX_COMMIT_DONE;
+}
+
+// Makes the record of a slice usable.
+mx_inline mx_commit_t mx_arena_reach_record(mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+  const size_t part = index >> arena->record_shift;
+  const bool is_there = (!MX_GROWING_RECORDS || mx_bits_test(&arena->recorded, part));
+  return mx_likely(is_there) ? MX_COMMIT_DONE : mx_arena_map_records(arenas, arena, index);
 }
 
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {

@@ -23,7 +23,8 @@
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
 #define PURGEABLE_SHARE 8   // and this part of all in use
 #define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
-#define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS
+#define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
+#define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
 
 mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
@@ -203,7 +204,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
     if (delay > 0 && !is_short) {
       most -= mx_arenas_may_wait(arenas);
     }
-    if (delay == 0 || most >= TRIM_BATCH) {
+    if (delay == 0 || most >= (mx_os_is_scarce() ? TRIM_BATCH_SCARCE : TRIM_BATCH)) {
       order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run()};
       purge(arenas, &order);
     }

@@ -128,6 +128,11 @@ static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
   out->index = index;
   out->count = count;
   out->start = mx_arena_slice(arena, index);
+  const mx_commit_t result = mx_arena_reach_record(arenas, arena, index);
+  if (result != MX_COMMIT_DONE) {
+    mx_arena_put_back(arena, index, count);
+    return result;
+  }
   return prepare(arenas, arena, index, count, is_carved, &out->is_zero);
 }
 
@@ -229,10 +234,14 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
 mx_used static mx_thread_local uint32_t ring_number;  // 0: none yet
 
 static mx_recent_t* recent_ring(mx_arenas_t* arenas) {
-  static mx_atomic(uint32_t) given;
+  static mx_at_start mx_atomic(uint32_t) given;
   uint32_t* const number = &mx_tls(ring_number);
-  if (*number == 0) *number = mx_add_relaxed(&given, (uint32_t)1) + 1;
-  return &arenas->recent[*number % MX_RECENT_RINGS];
+  const bool is_first = (*number == 0);
+  if (is_first) *number = mx_add_relaxed(&given, (uint32_t)1) + 1;
+  mx_recent_t* const ring = &arenas->recent[MX_RECENT_RINGS - 1 - (*number - 1) % MX_RECENT_RINGS];
+  // Written before it is read: one fault less for its OS page, which holds what arenas begin with.
+  if (is_first) mx_add_relaxed(&ring->next, (size_t)0);
+  return ring;
 }
 
 static void put_recent(mx_arenas_t* arenas, uint64_t place) {

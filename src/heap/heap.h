@@ -177,7 +177,7 @@ typedef struct mx_parked_s {
   mx_atomic(uint32_t) slices;    // in its pages: hints
 } mx_parked_t;
 
-// What a start touches lies together, from the lock to the beginning of the arenas.
+// What a start touches lies together, from the lock to the main heap, and in the arenas.
 struct mx_subproc_s {
   mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for an abandoned page
                                                // begins: the arena's number and a word of its
@@ -196,9 +196,9 @@ struct mx_subproc_s {
   size_t trim_refaults;                         // bytes of holes that were filled again lately
   uint64_t trim_refaults_until;                 // clock in ms when that is halved
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
+  mx_parked_t parked[MX_PARKED_MAX];           // theaps of threads that ended
   mx_heap_t main_heap;
   mx_arenas_t arenas;
-  mx_parked_t parked[MX_PARKED_MAX];           // theaps of threads that ended
   mx_counters_t counters;                      // of heaps that are gone, and what was merged
 };
 

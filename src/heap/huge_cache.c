@@ -27,7 +27,8 @@ static mx_atomic(uint64_t) kept_since;  // of the last one, clock in ms; 0: none
 
 static bool may_keep(const mx_page_t* page) {
   mx_check(mx_page_is_huge(page));
-  if (MX_CHECKED_FREE || page->arena == NULL || page->arena->is_pinned) return false;
+  if (MX_CHECKED_FREE || mx_os_is_scarce()) return false;
+  if (page->arena == NULL || page->arena->is_pinned) return false;
   if (page->arena->is_exclusive || mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (page->slice_count > KEPT_MAX || mx_option(purge_delay) == 0) return false;
   return (intptr_t)page->slice_count <= mx_arenas_may_wait(&mx_subproc_main.arenas);

@@ -35,7 +35,7 @@
 #define PARKED_SLICES 128u  // in its pages, at the most: 8 MiB
 
 // Threads that live with what they took, of all sub-processes.
-static mx_atomic(uint32_t) takers;
+static mx_at_start mx_atomic(uint32_t) takers;
 
 // ---- the pages of a theap ----------------------------------------------------------------------
 

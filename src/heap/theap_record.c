@@ -50,7 +50,7 @@ mx_theap_t* mx_theap_record(void) {
 
 // At most one theap for each id that a thread ever had: lists by a hash of the id.
 #define AFTER_END_LISTS 64
-static mx_theap_t* after_end_theaps[AFTER_END_LISTS];
+static mx_at_start mx_theap_t* after_end_theaps[AFTER_END_LISTS];
 
 // The place of a thread's theap, or where it would be entered.
 static mx_theap_t** after_end_place(uintptr_t tid) {

@@ -8,6 +8,7 @@
 #include "../base/lock.h"
 #include "../base/options.h"
 #include "../os/os.h"
+#include "../os/system.h"
 #include "bitmap.h"
 #include "vmem.h"
 
@@ -19,13 +20,16 @@ mx_at_start mx_atomic(uintptr_t) mx_pagemap_near;
 
 // What the near table covers at the least, for processes with little address space, and the most
 // that it grows to.
-#define NEAR_BITS_LEAST 32
+#define NEAR_BITS_LEAST 31
 #define NEAR_BITS_MOST 41
 
 // Tables are readable everywhere and become writable in chunks, as addresses come into use: what is
 // only read costs nothing, under any policy of the OS.
 #define CHUNK_SIZE (64 * MX_KIB)
-#define NEAR_CHUNKS_MAX (((size_t)1 << (48 - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
+// Other systems than Linux let it begin with all addresses.
+#define NEAR_BITS_EVER (MX_SYSTEM == MX_LINUX ? NEAR_BITS_MOST : 48)
+#define NEAR_CHUNKS_MAX \
+  (((size_t)1 << (NEAR_BITS_EVER - MX_SLICE_SHIFT)) * sizeof(intptr_t) / CHUNK_SIZE + 1)
 
 typedef struct table_s {
   uint8_t* memory;      // from which chunks count
@@ -33,7 +37,7 @@ typedef struct table_s {
   mx_bits_t* writable;  // by chunk
 } table_t;
 
-static mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
+static mx_at_start mx_bits_t near_writable[MX_64BIT ? NEAR_CHUNKS_MAX / MX_WORD_BITS + 1 : 1];
 
 mx_static_assert(MX_FAR_ENTRIES * sizeof(intptr_t) / CHUNK_SIZE <= MX_WORD_BITS,
                  "a word says which chunks of a far table are writable");

@@ -353,6 +353,7 @@ bool mx_vmem_discard(void* p, size_t size) {
 // ---- metadata ----------------------------------------------------------------------------------
 
 #define META_CHUNK (256 * MX_KIB)
+#define META_CHUNK_SCARCE (32 * MX_KIB)
 
 mx_at_start mx_atomic(mx_meta_chunk_t*) mx_meta_chunks;
 
@@ -378,7 +379,8 @@ void* mx_meta_alloc(size_t size) {
   void* p = meta_take(size);
   if (p != NULL) return p;
   // The call to the OS is made without the lock; two threads may both bring a chunk.
-  const size_t chunk = mx_max(META_CHUNK, mx_align_up(size + MX_CACHE_LINE, mx_facts.os_page));
+  const size_t least = (mx_os_is_scarce() ? META_CHUNK_SCARCE : META_CHUNK);
+  const size_t chunk = mx_max(least, mx_align_up(size + MX_CACHE_LINE, mx_facts.os_page));
   uint8_t* fresh = (uint8_t*)mx_vmem_map_meta(chunk);
   if (fresh == NULL) return NULL;
   mx_meta_chunk_t* const listed = (mx_meta_chunk_t*)(void*)fresh;
@@ -388,7 +390,7 @@ void* mx_meta_alloc(size_t size) {
   mx_count_add(&mx_process_counters.metadata, (int64_t)chunk);
   mx_count_add(&mx_process_counters.committed, (int64_t)chunk);
   uint8_t* const first = fresh + MX_CACHE_LINE;
-  if (size >= META_CHUNK / 2) return first;
+  if (size >= least / 2) return first;
   mx_lock_acquire(&meta.lock);
   meta.next = first + size;
   meta.end = fresh + chunk;

@@ -41,7 +41,7 @@
 // programs and their libraries lie elsewhere, and most that want low addresses want those of 32
 // bits. The table for them is 1 MiB of addresses, which count against limits of the process.
 #define MX_LINUX_NEAR_BITS 33
-#define SCARCE_NEAR_BITS 32
+#define SCARCE_NEAR_BITS 31
 
 // What a limit leaves of addresses, or of locked memory, where each counts.
 #define LITTLE_SPACE ((uint64_t)MX_GIB)
@@ -67,8 +67,13 @@ static uint64_t soft_limit(int resource) {
 
 mx_at_start mx_atomic(bool) mx_os_scarce;
 
+static bool has_little_space(void) {
+  return soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE ||
+         soft_limit(2 /* RLIMIT_DATA */) <= LITTLE_SPACE;
+}
+
 void mx_os_init(void) {
-  const bool is_scarce = (soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE);
+  const bool is_scarce = has_little_space();
   mx_store_relaxed(&mx_os_scarce, is_scarce);
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
@@ -100,8 +105,7 @@ bool mx_os_overcommits(void) {
 // A limit may have been set since it was looked for, and memory may have been locked (EAGAIN).
 static bool refused(long error) {
   mx_store_relaxed(&overcommits, 0);
-  mx_store_relaxed(&mx_os_scarce, error == -11 || soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE ||
-                                      soft_limit(2 /* RLIMIT_DATA */) <= LITTLE_SPACE);
+  mx_store_relaxed(&mx_os_scarce, error == -11 || has_little_space());
   return false;
 }
 

@@ -140,7 +140,7 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   const size_t size = page->block_size;
   size_t count = page->capacity;  // doubles
   if (count * size > MX_CARVE_MAX) count = MX_CARVE_MAX / size;
-  if (count * size < mx_facts.os_page) count = mx_facts.os_page / size;
+  if (count * size < mx_facts.os_page || mx_os_is_scarce()) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
   count = mx_min(count, limit - page->capacity);
   // Blocks with canaries begin a little behind an OS page: the last of them ends before the next.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Arenas of a list of their own, of which nobody else takes slices: what becomes of memory that is
-// brought, how large reserved ones are, how many there may be, commit functions that refuse or do not
-// clear, what a memory limit asks for, and what is left when all of them go.
+// brought, how large reserved ones are, how many there may be, what of their records is mapped, commit
+// functions that refuse or do not clear, what a memory limit asks for, and what is left when all of them go.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,7 +106,8 @@ static void test_sizes(void) {
   const int64_t before = reserved();
   const long usual = mi_option_get(mi_option_arena_reserve);
   static const long wanted[] = {-1, 0, 1, 48 * 1024};
-  static const size_t least[] = {32, 32, 32, 48};
+  // On 32 bits an arena is no larger than the program asks for.
+  static const size_t least[] = {32, 32, 32, MX_64BIT ? 48 : 32};
   size_t count = 0;
   for (int i = 0; i < 4; i++, count++) {
     mi_option_set(mi_option_arena_reserve, wanted[i]);
@@ -118,7 +119,7 @@ static void test_sizes(void) {
   for (count++; count < 8; count++) mx_arena_reserve(&mine, 1, -1);
   EXPECT(bring(&mine, 4) != NULL);  // does not count
   mx_arena_t* const ninth = mx_arena_reserve(&mine, 1, -1);
-  EXPECT(ninth != NULL && ninth->slices == 96 * MX_MIB / MX_SLICE_SIZE);
+  EXPECT(ninth != NULL && ninth->slices == (MX_64BIT ? 96 : 32) * MX_MIB / MX_SLICE_SIZE);
   mx_arenas_destroy(&mine);
   EXPECT(reserved() == before);
   mi_option_set(mi_option_arena_reserve, usual);
@@ -247,6 +248,50 @@ static void test_nodes(void) {
   give_back(&got);
   mi_option_disable(mi_option_disallow_os_alloc);
   mx_arenas_destroy(&mine);
+}
+
+// ---- records -----------------------------------------------------------------------------------
+
+static bool hand_out(mx_arena_t* arena, size_t index, mx_slices_t* got, mx_commit_t expected) {
+  if (!mx_arena_claim(arena, index, 1)) return false;
+  const mx_commit_t result = mx_slices_hand_out(&mine, arena, index, 1, got);
+  if (result == MX_COMMIT_DONE) memset(mx_arena_record(arena, index), 1, MX_PAGE_RECORD_STRIDE);
+  return result == expected;
+}
+
+// They are mapped as slices come into use. Where something else lies the arena ends, and that stays
+// what it is when the arena goes.
+static void test_records(void) {
+  mx_slices_t got;
+  mi_option_set(mi_option_arena_reserve, 128 * 1024);
+  const int64_t before = reserved();
+  mx_arena_t* const arena = mx_arena_reserve(&mine, 1, -1);
+  if (!MX_GROWING_RECORDS || arena->is_reserved) {
+    mx_arenas_destroy(&mine);
+    return;
+  }
+  EXPECT(reserved() - before < (int64_t)(arena->meta_size / 2 + 4 * MX_SLICE_SIZE));
+  const size_t part = (size_t)1 << arena->record_shift, end = arena->slices;
+  const size_t part_size = part * MX_PAGE_RECORD_STRIDE;
+  EXPECT(end >= 4 * part && mx_load_relaxed(&arena->recorded) == 1);
+  EXPECT(hand_out(arena, 0, &got, MX_COMMIT_DONE) && hand_out(arena, part, &got, MX_COMMIT_DONE));
+  EXPECT(hand_out(arena, end - 1, &got, MX_COMMIT_DONE));
+  EXPECT(mx_load_relaxed(&arena->recorded) == (3 | (uint64_t)1 << (end - 1) / part));
+  const int64_t seen = reserved();
+  EXPECT(hand_out(arena, part + 1, &got, MX_COMMIT_DONE));
+  EXPECT(reserved() - seen <= (int64_t)(4 * MX_SLICE_SIZE));  // no records again
+
+  uint8_t* const place = arena->records + 3 * part_size;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  EXPECT(mmap(place, part_size, PROT_READ | PROT_WRITE, flags, -1, 0) == (void*)place);
+  memset(place, 7, part_size);
+  EXPECT(hand_out(arena, 4 * part - 1, &got, MX_COMMIT_TAKEN));
+  EXPECT(mx_load_relaxed(&arena->usable) == 3 * part && mx_bits_test(arena->free, 4 * part - 1));
+  EXPECT(hand_out(arena, 3 * part - 1, &got, MX_COMMIT_DONE));
+  EXPECT(take((4 * part), &got) && got.arena != arena);
+  mx_arenas_destroy(&mine);
+  EXPECT(reserved() == before && place[0] == 7 && place[part_size - 1] == 7);
+  munmap(place, part_size);
 }
 
 // A place that is empty for the moment.
@@ -414,10 +459,11 @@ int main(void) {
   mi_free(mi_malloc(1));
   test_odd_memory();
   test_used_memory();
-  if (MX_64BIT) test_sizes();  // others reserve less
+  test_sizes();
   test_eager();
   test_choice();
   test_nodes();
+  test_records();
   test_gap();
   test_uncommitted();
   test_pinned();

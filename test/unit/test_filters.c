@@ -194,7 +194,14 @@ static void little_space(void) {
   const struct rlimit limit = {200 << 20, 200 << 20};
   EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
   mx_os_init();
-  EXPECT(mx_facts.near_bits == 32 && mx_os_is_scarce() && !mx_os_overcommits());
+  EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() && !mx_os_overcommits());
+}
+
+static void little_data(void) {
+  const struct rlimit limit = {200 << 20, 200 << 20};
+  EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0);
+  mx_os_init();
+  EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() && !mx_os_overcommits());
 }
 
 static void no_unmapping(void) {
@@ -322,7 +329,7 @@ static const struct {
     {"no protection", no_protection}, {"guards by protection", guards_by_protection},
     {"no guards", no_guards}, {"guards of some", guards_of_some}, {"no mappings", no_mappings},
     {"late limit", late_limit}, {"late limit of commits", late_limit_of_commits},
-    {"unknown limits", unknown_limits}, {"little space", little_space},
+    {"unknown limits", unknown_limits}, {"little space", little_space}, {"little data", little_data},
     {"no unmapping", no_unmapping}, {"no growth", no_growth},
     {"no access behind", no_access_behind}, {"no fork behind", no_fork_behind},
     {"no wipe behind", no_wipe_behind}, {"no dump behind", no_dump_behind},
