@@ -7,7 +7,7 @@ mx_facts_t mx_facts;
 // prove: a canary tells the state that it was made of, and its lowest byte is 0
 // bound: all keys of pages, all places and states
 // builds: secure64 secure32
-// mutant: page/padding.h: | once >> MX_PAD_STATE_SHIFT) => | once >> (MX_PAD_STATE_SHIFT + 1))
+// mutant: page/padding.h: | once >> MX_PAD_STATE_SHIFT; => | once >> (MX_PAD_STATE_SHIFT + 1);
 void prove_canary_tells_its_state(void) {
   const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
   uint64_t state = any_size(0, MX_BIN_MAX_SIZE);
