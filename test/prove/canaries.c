@@ -34,6 +34,7 @@ void prove_canary_shows_a_byte(void) {
 
 // prove: free's one comparison of two canaries wants a live block's first, and none with one byte changed
 // bound: all keys, states and changes of one byte, pages of blocks up to 1 KiB
+// unwind: 4
 // builds: secure64 secure32
 // mutant: page/padding.h: mx_pad_lower(live_once | other_once) => mx_pad_lower(live_once & other_once)
 void prove_canary_pair_shows_a_byte(void) {
