@@ -210,7 +210,7 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
 // ---- a random order ----------------------------------------------------------------------------
 
 // So many neighbours are shuffled: the processor fetches ahead what lies in a row, and groups do.
-#define SHUFFLED ((size_t)8)
+#define SHUFFLED 8u
 
 // Links a free block, and gives it its canary.
 mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
@@ -219,18 +219,23 @@ mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
   if (MX_PADDING) mx_pad_set(page, block, MX_PAD_CARVED);
 }
 
-// Makes at most SHUFFLED fresh neighbours free blocks in front of `next`, in one of 512 orders
-// that only the page's key tells. `index` is the first one's. Answers which comes first.
+// Which of a group comes at place i: one of 512 orders, as `random` says.
+mx_inline uint32_t shuffled_at(uint32_t random, uint32_t i) {
+  const uint32_t step = random >> 28 | 1, turn = random >> 24;
+  const uint32_t other_step = random >> 20 | 1, other_turn = random >> 16;
+  const uint32_t x = (i * step + turn) % SHUFFLED;
+  return ((x ^ x >> 2) * other_step + other_turn) % SHUFFLED;
+}
+
+// Makes at most SHUFFLED fresh neighbours free blocks in front of `next`, in an order that
+// only the page's key tells. `index` is the first one's. Answers which comes first.
 static uint8_t* shuffle(const mx_page_t* page, size_t index, size_t count, uint8_t* next) {
   mx_check(count > 0 && count <= SHUFFLED && index + count <= page->reserved);
   const uint32_t random = mx_page_random(page, index);
-  const uint32_t step = random >> 28 | 1, turn = random >> 24;
-  const uint32_t other_step = random >> 20 | 1, other_turn = random >> 16;
   const size_t size = page->block_size;
   uint8_t* const start = page->start + index * size;
   for (uint32_t i = 0; i < SHUFFLED; i++) {
-    const uint32_t x = (i * step + turn) % SHUFFLED;
-    const size_t at = ((x ^ x >> 2) * other_step + other_turn) % SHUFFLED;
+    const size_t at = shuffled_at(random, i);
     if (at >= count) continue;
     uint8_t* const p = start + at * size;
     make_free(page, p, next);
