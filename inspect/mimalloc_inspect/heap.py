@@ -33,7 +33,7 @@ class Page:
 
 class Arena:
     __slots__ = ("at", "start", "slices", "id", "free", "dirty", "committed", "purgeable", "present",
-                 "records", "meta_size", "is_pinned", "pages", "mapping")
+                 "records", "records_key", "meta_size", "is_pinned", "pages", "mapping")
 
 
 def bits(data, index):
@@ -96,7 +96,8 @@ class Heap:
             return
         arena = Arena()
         arena.at, arena.pages = at, []
-        for name in ("start", "slices", "id", "records", "meta_size", "is_pinned", "mapping"):
+        for name in ("start", "slices", "id", "records", "records_key", "meta_size", "is_pinned",
+                     "mapping"):
             setattr(arena, name, layout.of(data, "arena." + name))
         if arena.slices > 1 << 32:
             return
@@ -109,9 +110,21 @@ class Heap:
         self.arenas.append(arena)
         self.take_pages(arena)
 
+    def record_number(self, arena, index):
+        """As mx_arena_record_number does."""
+        size = self.layout["scatter_group"]
+        groups, group = arena.slices // size, index // size
+        if arena.records_key == 0 or group == groups:
+            return index
+        x = (arena.records_key ^ group) * 0x9E3779B97F4A7C15 & MASK64
+        random = ((x ^ x >> 32) * 0xD6E8FEB86659FD93 & MASK64) >> 32
+        place = 1 + (random * self.layout["scatter_places"] >> 32)
+        return (index - place) % size * groups + group
+
     def take_pages(self, arena):
         stride, index = self.layout["page_record_stride"], 0
-        free, step = arena.free, 256  # so many that are mapped together
+        # So many that are mapped together, or lie on one OS page.
+        free, step = arena.free, 64 if arena.records_key else 256
         block, block_at = b"", 0
         while index < arena.slices:
             if index & 63 == 0 and free[index >> 3:(index >> 3) + 8] == b"\xff" * 8:
@@ -120,16 +133,17 @@ class Heap:
             if bits(free, index):
                 index += 1
                 continue
-            if not block_at <= index < block_at + len(block) // stride:
-                block_at, count = index, min(step - index % step, arena.slices - index)
-                block = self.memory.read(arena.records + index * stride, count * stride) or b""
+            number = self.record_number(arena, index)
+            if not block_at <= number < block_at + len(block) // stride:
+                block_at, count = number, min(step - number % step, arena.slices - number)
+                block = self.memory.read(arena.records + number * stride, count * stride) or b""
                 if not block:
-                    block = self.memory.read(arena.records + index * stride, stride)
+                    block = self.memory.read(arena.records + number * stride, stride)
                     if not block:
                         index += 1
                         continue
-            offset = (index - block_at) * stride
-            page = self.take_page(arena.records + index * stride, arena,
+            offset = (number - block_at) * stride
+            page = self.take_page(arena.records + number * stride, arena,
                                   block[offset:offset + self.layout["page_record_size"]], index)
             index += max(page.slices, 1) if page else 1
 

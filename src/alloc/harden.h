@@ -157,6 +157,12 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
   const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  if (MX_CHECK_END && is_small && said == MX_SIZE_UNSAID) {
+    const uint8_t* const next = (const uint8_t*)block + page->block_size;
+    const uint64_t next_pad = mx_load_relaxed(mx_pad_of(next));
+    return mx_likely(mx_pads_are_right(mx_pad_once(key, pad),
+                                       mx_pad_once(mx_place_key(page, next), next_pad)));
+  }
   const uint64_t size = (said == MX_SIZE_UNSAID ? mx_pad_state_of(key, pad) : said);
   if (mx_unlikely(!mx_pad_is_size(size))) return false;
   // The canary of a size is one word, so that there is nothing to be taken apart.

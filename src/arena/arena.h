@@ -53,6 +53,7 @@ typedef struct mx_arena_s {
   };
   mx_bits_t* abandoned;    // for each bin a bitmap of the pages that anybody may take
   uint8_t* records;        // a page record for each slice, MX_PAGE_RECORD_STRIDE apart
+  uint64_t records_key;    // where pages lie apart: what tells their places; else 0
   void* mapping;           // what to unmap, NULL when the memory is the user's
   size_t mapping_size;
   size_t meta_size;
@@ -208,6 +209,9 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 // begins at `home` if it can be; SIZE_MAX when there is none at hand.
 size_t mx_scatter_find(const mx_arenas_t* arenas, const mx_arena_t* arena,
                        const mx_slices_request_t* request, size_t home);
+// Whether it looks for places for such a run there.
+bool mx_scatter_serves(const mx_arenas_t* arenas, const mx_arena_t* arena,
+                       const mx_slices_request_t* request);
 // Whether there are so many pages that fresh ones lie side by side.
 bool mx_scatter_is_over(const mx_arenas_t* arenas);
 // A free run from a slice on of which all that is not committed lies right behind committed slices;
@@ -334,9 +338,29 @@ mx_inline mx_commit_t mx_arena_reach_record(mx_arenas_t* arenas, mx_arena_t* are
   return mx_likely(is_there) ? MX_COMMIT_DONE : mx_arena_map_records(arenas, arena, index);
 }
 
+// Where in a group of slices the page begins that lies there alone: with slices around it, of which
+// none is another group's, also when it grows to MX_MEDIUM_PAGE_SLICES.
+#define MX_SCATTER_GROUP ((size_t)32)
+#define MX_SCATTER_PLACES (MX_SCATTER_GROUP - MX_MEDIUM_PAGE_SLICES - 1)
+
+mx_inline size_t mx_arena_group_place(const mx_arena_t* arena, size_t group) {
+  const uint64_t x = (arena->records_key ^ group) * 0x9E3779B97F4A7C15u;
+  const uint64_t random = ((x ^ x >> 32) * 0xD6E8FEB86659FD93u) >> 32;
+  return 1 + (size_t)(random * MX_SCATTER_PLACES >> 32);
+}
+
+// The number of a slice's record: those of the groups' places come first.
+mx_inline size_t mx_arena_record_number(const mx_arena_t* arena, size_t index) {
+  const size_t groups = arena->slices / MX_SCATTER_GROUP, group = index / MX_SCATTER_GROUP;
+  if (!MX_SCATTER || arena->records_key == 0 || group == groups) return index;
+  const size_t turn = (index - mx_arena_group_place(arena, group)) % MX_SCATTER_GROUP;
+  return turn * groups + group;
+}
+
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
   mx_check(index < arena->slices);
-  return (mx_page_t*)(void*)(arena->records + index * MX_PAGE_RECORD_STRIDE);
+  const size_t number = mx_arena_record_number(arena, index);
+  return (mx_page_t*)(void*)(arena->records + number * MX_PAGE_RECORD_STRIDE);
 }
 
 mx_inline mx_bits_t* mx_arena_abandoned(const mx_arena_t* arena, size_t bin) {

@@ -182,7 +182,9 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
     const mx_commit_t result = hand_out(arenas, arena, i, r->count, r->is_carved, out);
     if (result == MX_COMMIT_REFUSED) return CLAIM_REFUSED;
     if (result == MX_COMMIT_TAKEN) continue;  // the arena has become shorter
-    if (r->room == 1 && !dirty) mx_store_relaxed(&arena->low_hint, i);
+    if (r->room == 1 && !dirty && !mx_scatter_serves(arenas, arena, r)) {
+      mx_store_relaxed(&arena->low_hint, i);
+    }
     return CLAIM_DONE;
   }
 }

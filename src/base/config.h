@@ -135,8 +135,10 @@
 #define MX_PIECEWISE (MX_64BIT && !MX_MAPS_WHOLE)
 
 // Whether an arena's records are mapped as its slices come into use. Those of builds that have
-// guards around them, or keep more than a page record for each slice, are mapped at once.
-#define MX_GROWING_RECORDS (MX_PIECEWISE && !MX_GUARD_METADATA && !MX_QUARANTINE && !MX_LIVE_BITS)
+// guards around them, keep more than a page record for each slice, or have the records in another
+// order than the slices, are mapped at once.
+#define MX_GROWING_RECORDS \
+  (MX_PIECEWISE && !MX_GUARD_METADATA && !MX_QUARANTINE && !MX_LIVE_BITS && !MX_SCATTER)
 
 // Whether a slice can be mapped in part. Guards and tools would have to be told of what is not.
 #define MX_PARTS (MX_PIECEWISE && !MX_GUARD_PAGES && MX_TRACK == 0)

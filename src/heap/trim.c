@@ -138,7 +138,7 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
 
 static bool is_idle(mx_arena_t* arena, const mx_page_t* page) {
   const uint32_t now = mx_holes_signature(page);
-  const size_t index = (size_t)((const uint8_t*)page - arena->records) / MX_PAGE_RECORD_STRIDE;
+  const size_t index = page->slice_index;
   mx_check(index < arena->slices);
   return mx_exchange_relaxed(&arena->seen[index], now) == now;
 }

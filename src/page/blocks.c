@@ -209,14 +209,8 @@ static void dress(mx_page_t* page, size_t first, size_t count) {
 
 // ---- a random order ----------------------------------------------------------------------------
 
-// Distances between blocks that follow each other, in blocks: not 1 alone, so that the neighbour in
-// memory is rarely the next one, and primes, so that most numbers of blocks have none as a factor.
-#define STEPS 4
-static const uint8_t steps[STEPS] = {1, 3, 5, 7};
-
-// Blocks as large as this are far enough from each other: those further away cost the processor's
-// prefetching.
-#define STEP_MAX_SIZE 256
+// So many neighbours are shuffled: the processor fetches ahead what lies in a row, and groups do.
+#define SHUFFLED 8u
 
 // Links a free block, and gives it its canary.
 mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
@@ -225,31 +219,40 @@ mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
   if (MX_PADDING) mx_pad_set(page, block, MX_PAD_CARVED);
 }
 
-// Makes `count` fresh neighbours from `start` on free blocks in front of those on the list, in an
-// order that only the page's key tells: from any block on, up or down in equal steps around the
-// ring of them. `index` is the first one's. Answers which comes first.
-static mx_block_t* scatter(const mx_page_t* page, mx_block_t* start, size_t count,
-                           size_t index) {
-  mx_check(count > 0 && index + count <= page->reserved);
-  const size_t size = page->block_size;
+// Which of a group comes at place i: one of 512 orders, as `random` says.
+mx_inline uint32_t shuffled_at(uint32_t random, uint32_t i) {
+  const uint32_t step = random >> 28 | 1, turn = random >> 24;
+  const uint32_t other_step = random >> 20 | 1, other_turn = random >> 16;
+  const uint32_t x = (i * step + turn) % SHUFFLED;
+  return ((x ^ x >> 2) * other_step + other_turn) % SHUFFLED;
+}
+
+// Makes at most SHUFFLED fresh neighbours free blocks in front of `next`, in an order that
+// only the page's key tells. `index` is the first one's. Answers which comes first.
+static uint8_t* shuffle(const mx_page_t* page, size_t index, size_t count, uint8_t* next) {
+  mx_check(count > 0 && count <= SHUFFLED && index + count <= page->reserved);
   const uint32_t random = mx_page_random(page, index);
-  size_t step = (size > STEP_MAX_SIZE ? 1 : steps[random % STEPS]);
-  if (step >= count || count % step == 0) step = 1;
-  if ((random & STEPS) != 0) step = count - step;
-  mx_check(step <= count);
-  const size_t turn = (size_t)(((uint64_t)random * count) >> 32);
-  uint8_t* const first = (uint8_t*)start;
-  uint8_t* const end = first + count * size;
-  const size_t forward = step * size, back = (count - step) * size;
-  uint8_t* const split = end - forward;
-  uint8_t* p = first;
-  for (; p < split; p += size) make_free(page, p, p + forward);
-  for (; p < end; p += size) make_free(page, p, p - back);
-  // The ring opens in front of that block.
-  const size_t before = (turn >= step ? turn - step : turn + count - step);
-  mx_check(turn < count && before < count);
-  mx_block_set_next(page, (mx_block_t*)(void*)(first + before * size), page->free);
-  return (mx_block_t*)(void*)(first + turn * size);
+  const size_t size = page->block_size;
+  uint8_t* const start = page->start + index * size;
+  for (uint32_t i = 0; i < SHUFFLED; i++) {
+    const size_t at = shuffled_at(random, i);
+    if (at >= count) continue;
+    uint8_t* const p = start + at * size;
+    make_free(page, p, next);
+    next = p;
+  }
+  return next;
+}
+
+// The same for any number of them, group by group.
+static mx_block_t* scatter(const mx_page_t* page, size_t first, size_t count) {
+  uint8_t* next = (uint8_t*)page->free;
+  for (size_t end = count; end > 0;) {
+    const size_t start = (end - 1) / SHUFFLED * SHUFFLED;
+    next = shuffle(page, first + start, end - start, next);
+    end = start;
+  }
+  return (mx_block_t*)(void*)next;
 }
 
 // ---- more blocks -------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   *is_zero = (was_clean && page->free == NULL && !MX_DEBUG_FILL);
   mx_block_t* head = NULL;
   if (MX_PADDING || MX_DEBUG_FILL) dress(page, first, count);
-  if (MX_RANDOM_ORDER) head = scatter(page, block_at(page, first), count, first);
+  if (MX_RANDOM_ORDER) head = scatter(page, first, count);
   // A fork may come in between: what counts as carved there has its canaries.
   if (MX_PADDING || MX_DEBUG_FILL) mx_fence_seq_cst();
   page->capacity += (uint32_t)count;  // first, so that links into the new blocks are valid

@@ -72,7 +72,7 @@ mx_inline bool mx_is_clear(const void* block, size_t size, bool is_larger) {
   const size_t most = (is_long ? MX_CLEAR_MOST : MX_CLEAR_SHORT);
   const size_t n = mx_min(behind, most);
   const uint8_t* const p = (const uint8_t*)block + sizeof(mx_block_t);
-  if (n == 0) return true;
+  if (size <= MX_ALIGN - MX_PAD) return true;
   return is_long ? mx_is_clear_long(p, n) : mx_two_bits(p) == 0;
 }
 

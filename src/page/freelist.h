@@ -35,7 +35,7 @@ mx_static_assert(MX_LARGE_PAGE_SLICES * MX_SLICE_SIZE == (size_t)1 << MX_LINK_SH
 // enough.
 mx_inline bool mx_link_leads_home(const mx_page_t* page, const mx_block_t* block, uintptr_t link) {
   if (MX_DEBUG == 0) {
-    return (link - (uintptr_t)block + ((uintptr_t)1 << MX_LINK_SHIFT)) >> (MX_LINK_SHIFT + 1) == 0;
+    return (link + ((uintptr_t)1 << MX_LINK_SHIFT) - (uintptr_t)block) >> (MX_LINK_SHIFT + 1) == 0;
   }
   const uintptr_t offset = link - (uintptr_t)page->start;
   return offset < (uintptr_t)page->slice_count * MX_SLICE_SIZE && offset % MX_ALIGN == 0;

@@ -35,10 +35,11 @@
 
 // Bytes of each block that the library keeps for itself.
 #define MX_PAD ((size_t)(MX_PADDING ? 8 : 0))
-// States that are no size: kept as 0 to 3, with the sizes behind.
-#define MX_PAD_LEFT (UINT64_MAX - 3)
+// States that are no size: kept as 0 to 3, with the sizes behind. The canary of a free block, which
+// each malloc and free needs, is thereby its key itself.
+#define MX_PAD_FREE (UINT64_MAX - 3)
 #define MX_PAD_FRESH (UINT64_MAX - 2)
-#define MX_PAD_FREE (UINT64_MAX - 1)
+#define MX_PAD_LEFT (UINT64_MAX - 1)
 #define MX_PAD_GONE UINT64_MAX
 #define MX_PAD_FIRST_SIZE 4
 // That of carved blocks, which are not told from free ones where it makes no difference.
@@ -46,19 +47,36 @@
 #define MX_PAD_STATE_SHIFT 24
 #define MX_PAD_STATE_BITS 22
 #define MX_PAD_SIZE_END ((uint64_t)1 << 20)
+#define MX_PAD_SMALL_END ((uint64_t)2 * MX_SMALL_MAX)
 
 mx_static_assert(MX_BIN_MAX_SIZE < MX_PAD_SIZE_END, "every size is a state");
+mx_static_assert((MX_PAD_SMALL_END & (MX_PAD_SMALL_END - 1)) == 0, "bits below it stay below it");
 
 mx_inline uint64_t mx_pad_make(uint64_t place_key, uint64_t state) {
   const uint64_t once = (state + MX_PAD_FIRST_SIZE) << MX_PAD_STATE_SHIFT;
   return place_key ^ once ^ once << MX_PAD_STATE_BITS;
 }
 
+// The state where it stands in a canary, and nothing else, if the canary is what it was.
+mx_inline uint64_t mx_pad_once(uint64_t place_key, uint64_t pad) {
+  const uint64_t twice = pad ^ place_key;
+  return twice ^ twice << MX_PAD_STATE_BITS;
+}
+
+mx_inline uint64_t mx_pad_lower(uint64_t once) {
+  return once << (64 - MX_PAD_STATE_SHIFT) | once >> MX_PAD_STATE_SHIFT;
+}
+
 // The state; none of those that there are when the canary is not what it was.
 mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
-  const uint64_t twice = pad ^ place_key;
-  const uint64_t once = twice ^ twice << MX_PAD_STATE_BITS;
-  return (once << (64 - MX_PAD_STATE_SHIFT) | once >> MX_PAD_STATE_SHIFT) - MX_PAD_FIRST_SIZE;
+  return mx_pad_lower(mx_pad_once(place_key, pad)) - MX_PAD_FIRST_SIZE;
+}
+
+// Whether the first of two canaries of a page of blocks to MX_SMALL_MAX is a live block's, and both
+// are what they were: one comparison for what they may not have.
+mx_inline bool mx_pads_are_right(uint64_t live_once, uint64_t other_once) {
+  return live_once >= (uint64_t)MX_PAD_FIRST_SIZE << MX_PAD_STATE_SHIFT &&
+         mx_pad_lower(live_once | other_once) < MX_PAD_SMALL_END;
 }
 
 // Whether it is that of a block on its page's lists.

@@ -51,7 +51,8 @@
   NUMBER("slice_shift", MX_SLICE_SHIFT) NUMBER("align", MX_ALIGN)                                 \
   NUMBER("page_record_size", MX_PAGE_RECORD_SIZE)                                                 \
   NUMBER("page_record_stride", MX_PAGE_RECORD_STRIDE)                                             \
-  NUMBER("page_extra_size", MX_PAGE_EXTRA_SIZE)                                                   \
+  NUMBER("page_extra_size", MX_PAGE_EXTRA_SIZE) FIELD(arena, records_key)                         \
+  NUMBER("scatter_group", MX_SCATTER_GROUP) NUMBER("scatter_places", MX_SCATTER_PLACES)           \
   NUMBER("far_bits", MX_FAR_BITS) NUMBER("far_tables", MX_FAR_TABLES)                             \
   NUMBER("guarded_records", MX_GUARDED_RECORDS) NUMBER("guarded_frames", MX_GUARDED_FRAMES)       \
   NUMBER("small_bins", MX_SMALL_BINS) NUMBER("bin_huge", MX_BIN_HUGE)                             \

@@ -7,7 +7,7 @@ mx_facts_t mx_facts;
 // prove: a canary tells the state that it was made of, and its lowest byte is 0
 // bound: all keys of pages, all places and states
 // builds: secure64 secure32
-// mutant: page/padding.h: | once >> MX_PAD_STATE_SHIFT) => | once >> (MX_PAD_STATE_SHIFT + 1))
+// mutant: page/padding.h: | once >> MX_PAD_STATE_SHIFT; => | once >> (MX_PAD_STATE_SHIFT + 1);
 void prove_canary_tells_its_state(void) {
   const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
   uint64_t state = any_size(0, MX_BIN_MAX_SIZE);
@@ -30,4 +30,22 @@ void prove_canary_shows_a_byte(void) {
   const uint64_t change = (uint64_t)any_size(1, 255) << (8 * any_size(0, 7));
   const uint64_t found = mx_pad_state_of(key, mx_pad_make(key, state) ^ change);
   claim(!mx_pad_is_state(found, block_size));
+}
+
+// prove: free's one comparison of two canaries wants a live block's first, and none with one byte changed
+// bound: all keys, states and changes of one byte, pages of blocks up to 1 KiB
+// unwind: 4
+// builds: secure64 secure32
+// mutant: page/padding.h: mx_pad_lower(live_once | other_once) => mx_pad_lower(live_once & other_once)
+void prove_canary_pair_shows_a_byte(void) {
+  const uint64_t keys[2] = {nondet_uint64() & ~(uint64_t)0xFF, nondet_uint64() & ~(uint64_t)0xFF};
+  uint64_t states[2], once[2];
+  const size_t at = any_size(0, 1);
+  const uint64_t change = (uint64_t)any_size(0, 255) << (8 * any_size(0, 7));
+  for (size_t i = 0; i < 2; i++) {
+    states[i] = any_size(0, MX_SMALL_MAX - MX_PAD);
+    if (nondet_bool()) states[i] = UINT64_MAX - any_size(0, MX_PAD_FIRST_SIZE - 1);
+    once[i] = mx_pad_once(keys[i], mx_pad_make(keys[i], states[i]) ^ (i == at ? change : 0));
+  }
+  claim(mx_pads_are_right(once[0], once[1]) == (change == 0 && mx_pad_is_size(states[0])));
 }

@@ -145,17 +145,15 @@ void prove_list_put_back(void) {
   claim(prove_page.used == BLOCKS - count_of(here | there));
 }
 
-// prove: fresh blocks are linked in an order of the key's, each once, in front of those that were free
-// bound: all keys, up to four fresh blocks
-// unwind: 6
+// prove: fresh blocks are linked in an order of the key's that has each of a group once
+// bound: all keys, any two places of a group
 // builds: secure64
-// long: yes
-// mutant: page/blocks.c: (turn >= step ? turn - step : => (turn >= step ? turn :
+// mutant: page/blocks.c: random >> 20 | 1 => random >> 20
 void prove_list_scatter(void) {
-  make_page();
-  const size_t count = any_size(1, BLOCKS), first = any_size(0, BLOCKS - count);
-  prove_page.free = scatter(&prove_page, block_number(first), count, first);
-  claim(blocks_of(prove_page.free) == ((1u << count) - 1) << first);
+  const uint32_t random = nondet_uint32();
+  const uint32_t i = (uint32_t)any_size(0, SHUFFLED - 1), j = (uint32_t)any_size(0, SHUFFLED - 1);
+  claim(shuffled_at(random, i) < SHUFFLED);
+  claim((shuffled_at(random, i) == shuffled_at(random, j)) == (i == j));
 }
 
 // prove: a link that leads out of its page's reach ends the list and is reported
