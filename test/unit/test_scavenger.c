@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The background thread may be stopped before the one that starts it goes on: this program's own
 // pthread_create waits until the thread has run, and stops it. Then nobody may count on it: what
-// frees memory has to give it back by itself. And none is started for an option that was taken back.
+// frees memory has to give it back by itself. None is started for an option that was taken back, and
+// what starting one allocates is in no heap that the program may destroy.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ typedef int create_fn(pthread_t* thread, const pthread_attr_t* attr, void* (*bod
 
 static int created, failures;
 static bool is_let_run;
+static mi_heap_t* home;  // of what the last start of a thread allocated
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
@@ -24,6 +26,9 @@ static bool is_let_run;
 int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(void*), void* arg) {
   create_fn* create;
   *(void**)(void*)&create = dlsym(RTLD_NEXT, "pthread_create");
+  void* const block = mi_malloc(100);  // as the C library does, which keeps it beyond the thread's end
+  home = mi_heap_of(block);
+  mi_free(block);
   const int result = create(thread, attr, body, arg);
   created++;
   if (!is_let_run) mi_option_set(mi_option_background_purge, 0);
@@ -52,6 +57,35 @@ static void test_taken_back(void) {
   for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
+static void* use_in_subproc(void* arg) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)arg);
+  mi_option_set(mi_option_background_purge, 1);
+  use_memory();
+  EXPECT(!mx_scavenger_is_running());
+  return NULL;
+}
+
+// A thread of another sub-process does not start it; one whose malloc has another heap does, outside
+// of that heap, which it still has afterwards.
+static void test_other_heaps(void) {
+  void* block = mi_malloc(4 << 20);
+  mi_subproc_id_t id = mi_subproc_new();
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, &use_in_subproc, &id) == 0);
+  pthread_join(thread, NULL);
+  mi_subproc_destroy(id);
+  mi_heap_t* const heap = mi_heap_new();
+  mi_heap_t* const before = mi_heap_set_default(heap);
+  const int had = created;
+  use_memory();
+  EXPECT(created == had + 1 && mx_scavenger_is_running());
+  EXPECT(home == mi_heap_main());
+  EXPECT(mi_heap_set_default(before) == heap);
+  mi_heap_destroy(heap);
+  mi_option_set(mi_option_background_purge, 0);
+  mi_free(block);
+}
+
 int main(void) {
   for (int round = 1; round <= 20; round++) {
     mi_option_set(mi_option_background_purge, 1);
@@ -61,6 +95,7 @@ int main(void) {
     EXPECT(mx_load_acquire(&mx_arenas_background) == NULL);
   }
   test_taken_back();
+  test_other_heaps();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
