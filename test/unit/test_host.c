@@ -9,8 +9,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,8 +125,39 @@ static void test_present(void) {
     EXPECT(sum.bytes >= count / 2 * page && sum.bytes <= (count / 2 + 1) * page && zero == 0);
     mx_residence_close(&r);
   }
+  // With nothing mapped in the middle, too.
+  munmap(p + 4 * page, page);
+  mx_residence_t r;
+  mx_present_t sum = {0, 0};
+  mx_residence_open(&r);
+  mx_residence_close(&r);
+  EXPECT(mx_residence_add(&r, p, count * page, &sum) && sum.bytes >= (count / 2 - 1) * page);
   close(ends[0]), close(ends[1]);
   munmap(p, count * page);
+}
+
+// In a sandbox in which nobody answers, nothing is told rather than something wrong.
+static void test_sandbox(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+      _exit(0);
+    }
+    mx_residence_t r;
+    mx_present_t sum = {0, 0};
+    memset(&r, 0, sizeof(r));
+    r.file = -1;
+    _exit(mx_residence_add(&r, rules, sizeof(rules), &sum) || sum.bytes != 0);
+  }
+  int status = 1;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
 // ---- files -------------------------------------------------------------------------------------
@@ -321,15 +355,30 @@ static void test_stacks(void) {
   }
 }
 
+// A child of a process with threads walks only where the unwinder takes no lock.
+static void test_stack_after_fork(void) {
+  void* frames[8];
+  const pid_t child = fork();
+  if (child == 0) {
+    mx_host_walk_after_fork();
+    alarm(20);
+    _exit(mx_host_walk_stack(frames, 8, NULL) < 0);
+  }
+  int status = 1;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));  // all is prepared
   test_mappings();
   test_present();
+  test_sandbox();
   test_files();
   test_threads();
   test_signals();
   test_code();
   test_stacks();
+  test_stack_after_fork();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 // frees memory has to give it back by itself. None is started for an option that was taken back, and
 // what starting one allocates is in no heap that the program may destroy.
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef int create_fn(pthread_t* thread, const pthread_attr_t* attr, void* (*bod
                       void* arg);
 
 static int created, failures;
-static bool is_let_run;
+static bool is_let_run, needs_large_stack;
 static mi_heap_t* home;  // of what the last start of a thread allocated
 
 #define EXPECT(cond) \
@@ -29,6 +30,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(
   void* const block = mi_malloc(100);  // as the C library does, which keeps it beyond the thread's end
   home = mi_heap_of(block);
   mi_free(block);
+  if (needs_large_stack && attr != NULL) return EINVAL;
   const int result = create(thread, attr, body, arg);
   created++;
   if (!is_let_run) mi_option_set(mi_option_background_purge, 0);
@@ -86,6 +88,18 @@ static void test_other_heaps(void) {
   mi_free(block);
 }
 
+// A program whose thread-local data do not fit on the small stack that is asked for.
+static void test_large_stack(void) {
+  is_let_run = needs_large_stack = true;
+  const int had = created;
+  mi_option_set(mi_option_background_purge, 1);
+  use_memory();
+  EXPECT(created == had + 1 && mx_scavenger_is_running());
+  mi_option_set(mi_option_background_purge, 0);
+  EXPECT(!mx_scavenger_is_running());
+  needs_large_stack = false;
+}
+
 int main(void) {
   for (int round = 1; round <= 20; round++) {
     mi_option_set(mi_option_background_purge, 1);
@@ -96,6 +110,7 @@ int main(void) {
   }
   test_taken_back();
   test_other_heaps();
+  test_large_stack();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
