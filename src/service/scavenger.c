@@ -9,7 +9,7 @@
 //
 // Starting a thread allocates, so it cannot happen inside of free, nor in the middle of malloc. It
 // happens at the beginning of a slow allocation, through a hook that is there only until then. What
-// it allocates the C library keeps for longer than the thread, in the main heap: no other lasts.
+// it allocates the C library keeps for longer than the thread.
 #include "give_back.h"
 
 #include "../base/hooks.h"
@@ -147,17 +147,14 @@ static void run(void) {
 static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_visits.slow_visit, visit); }
 
 static bool start_thread(void) {
-  mx_theap_t* const mine = mx_thread_theap();
-  if (mine == NULL) return false;
-  mx_thread_set_default(mine->first);
+  mx_theap_t* const before = mx_thread_set_lasting();
   const bool has_started = mx_os_thread_start(&run);
-  mx_thread_set_default(mine);
+  mx_thread_set_default(before);
   return has_started;
 }
 
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
-  if (mx_thread_subproc() != &mx_subproc_main) return;
   uint32_t absent = ABSENT;
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Profiles under hard conditions, each in a process of its own: names that are odd, files that cannot
-// be written, no memory left, no stacks, profiles of nothing, and two profilers at a time.
+// be written, no memory left, no stacks, profiles of nothing, two profilers at a time, and a start in
+// a heap that goes away.
 #include <dirent.h>
+#include <dlfcn.h>
 #include <mimalloc-prof.h>
 #include <pthread.h>
 #include <signal.h>
@@ -251,6 +253,56 @@ static void intervals(void) {
   for (int i = 0; i < 80; i++) mi_free(kept[i]);
 }
 
+// The unwinder may have to be loaded, whose records the loader keeps: in no heap that goes away.
+static mi_heap_t* home;
+
+void* dlopen(const char* name, int flags) {
+  void* (*next)(const char*, int);
+  *(void**)(void*)&next = dlsym(RTLD_NEXT, "dlopen");
+  void* const block = mi_malloc(100);  // as the loader does, where malloc is the library's
+  home = mi_heap_of(block);
+  mi_free(block);
+  return next(name, flags);
+}
+
+static void* start_in_subproc(void* id) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)id);
+  EXPECT(mi_prof_start(RATE));
+  void* const block = mi_malloc(100);
+  EXPECT(mi_heap_of(block) == mi_heap_main());
+  mi_free(block);
+  return NULL;
+}
+
+static void test_loading(void) {
+  mi_heap_t* const main_heap = mi_heap_main();
+  fflush(stdout);
+  for (int way = 0; way < 2; way++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      failures = 0;
+      if (way == 0) {
+        mi_heap_t* const heap = mi_heap_new();
+        mi_heap_t* const before = mi_heap_set_default(heap);
+        EXPECT(mi_prof_start(RATE));
+        EXPECT(mi_heap_set_default(before) == heap);
+        mi_heap_destroy(heap);
+      } else {
+        mi_subproc_id_t id = mi_subproc_new();
+        pthread_t thread;
+        EXPECT(pthread_create(&thread, NULL, &start_in_subproc, &id) == 0);
+        pthread_join(thread, NULL);
+        mi_subproc_destroy(id);
+      }
+      EXPECT(home == NULL || home == main_heap);  // NULL: it was loaded already
+      fflush(stdout);
+      _exit(failures != 0);
+    }
+    int status = 1;
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  }
+}
+
 // ---- each in a process -------------------------------------------------------------------------
 
 static void run(const char* name, void (*scene)(void)) {
@@ -281,6 +333,7 @@ int main(int argc, char** argv) {
     tell_stacks();
     return failures != 0;
   }
+  test_loading();
   EXPECT(mkdtemp(folder) != NULL);
   run("odd-names", &odd_names);
   run("no-room", &no_room);

@@ -19,6 +19,7 @@ typedef int create_fn(pthread_t* thread, const pthread_attr_t* attr, void* (*bod
 
 static int created, failures;
 static bool is_let_run, needs_large_stack;
+static mi_heap_t* main_heap;
 static mi_heap_t* home;  // of what the last start of a thread allocated
 
 #define EXPECT(cond) \
@@ -62,26 +63,35 @@ static void test_taken_back(void) {
 static void* use_in_subproc(void* arg) {
   mi_subproc_add_current_thread(*(mi_subproc_id_t*)arg);
   mi_option_set(mi_option_background_purge, 1);
+  mi_heap_t* const heap = mi_heap_main();
+  EXPECT(heap != main_heap);
   use_memory();
-  EXPECT(!mx_scavenger_is_running());
+  EXPECT(mx_scavenger_is_running() && home == main_heap);
+  void* const block = mi_malloc(100);
+  EXPECT(mi_heap_of(block) == heap);
+  mi_free(block);
+  mi_option_set(mi_option_background_purge, 0);
   return NULL;
 }
 
-// A thread of another sub-process does not start it; one whose malloc has another heap does, outside
-// of that heap, which it still has afterwards.
+// Threads of another sub-process, and those whose malloc has another heap, start it outside of that,
+// and are there again afterwards.
 static void test_other_heaps(void) {
+  is_let_run = true;
+  main_heap = mi_heap_main();
   void* block = mi_malloc(4 << 20);
   mi_subproc_id_t id = mi_subproc_new();
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, &use_in_subproc, &id) == 0);
   pthread_join(thread, NULL);
   mi_subproc_destroy(id);
+  mi_option_set(mi_option_background_purge, 1);
   mi_heap_t* const heap = mi_heap_new();
   mi_heap_t* const before = mi_heap_set_default(heap);
   const int had = created;
   use_memory();
   EXPECT(created == had + 1 && mx_scavenger_is_running());
-  EXPECT(home == mi_heap_main());
+  EXPECT(home == main_heap);
   EXPECT(mi_heap_set_default(before) == heap);
   mi_heap_destroy(heap);
   mi_option_set(mi_option_background_purge, 0);
