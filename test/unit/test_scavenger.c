@@ -79,7 +79,8 @@ static void* use_in_subproc(void* arg) {
 static void test_other_heaps(void) {
   is_let_run = true;
   main_heap = mi_heap_main();
-  void* block = mi_malloc(4 << 20);
+  void* blocks[64];  // so many that the thread is worth its stack
+  for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(60000);
   mi_subproc_id_t id = mi_subproc_new();
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, &use_in_subproc, &id) == 0);
@@ -95,7 +96,7 @@ static void test_other_heaps(void) {
   EXPECT(mi_heap_set_default(before) == heap);
   mi_heap_destroy(heap);
   mi_option_set(mi_option_background_purge, 0);
-  mi_free(block);
+  for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
 // A program whose thread-local data do not fit on the small stack that is asked for.
