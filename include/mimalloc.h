@@ -853,7 +853,8 @@ mi_decl_export bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void*
 /// The calling thread's part of a heap, made if there is none yet; NULL with errno ENOMEM.
 mi_decl_export mi_theap_t* mi_heap_theap(mi_heap_t* heap);
 
-/// Lets mi_malloc(), the operators `new` and an overridden `malloc` of this thread use `theap`.
+/// Lets mi_malloc(), the operators `new` and an overridden `malloc` of this thread use `theap`. What
+/// the C library allocates meanwhile, and keeps, goes with a heap that is destroyed.
 /// @returns the one used before; NULL, and no change, if `theap` is NULL
 mi_decl_export mi_theap_t* mi_theap_set_default(mi_theap_t* theap);
 
@@ -1063,6 +1064,10 @@ mi_decl_export mi_subproc_id_t mi_subproc_new(void);
 
 /// Gives up a sub-process and frees everything in it. Its threads must have ended. The main one
 /// and NULL are ignored.
+///
+/// Where malloc is the library's, that includes what the C library allocated for these threads and
+/// keeps: of a thread that they started, say, whose stack serves a later one. They should start none,
+/// or the sub-process be given up by mi_subproc_delete().
 mi_decl_export void mi_subproc_destroy(mi_subproc_id_t subproc);
 
 /// Moves the calling thread to a sub-process. The thread must be in the main one still and must

@@ -9,7 +9,6 @@
 mi_theap_t* mi_heap_theap(mi_heap_t* heap) { return mx_api_theap_handle(mx_api_theap_of(heap)); }
 
 mi_theap_t* mi_theap_set_default(mi_theap_t* theap) {
-  if (theap == NULL) return NULL;
   return mx_api_theap_handle(mx_thread_set_default(mx_api_theap(theap)));
 }
 

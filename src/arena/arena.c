@@ -258,9 +258,8 @@ static mx_arena_t* make_arena(mx_arenas_t* arenas, void* p, size_t size, size_t 
   return arena;
 }
 
-static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node,
+static mx_arena_t* reserve_arena(mx_arenas_t* arenas, size_t size, int numa_node, bool is_eager,
                                  bool* is_refused) {
-  const bool is_eager = (mx_option(arena_eager_commit) == 1);
   const size_t piece = (is_eager ? size : first_piece(size));
   const size_t room = size + meta_room(size);
   void* p = mx_vmem_map_placed(MX_ZONE_NEAR, piece, room, MX_SLICE_SIZE, true, is_refused);
@@ -283,9 +282,14 @@ mx_arena_t* mx_arena_reserve(mx_arenas_t* arenas, size_t slices, int numa_node) 
   mx_check(slices > 0);
   const size_t least = slices * MX_SLICE_SIZE;
   size_t size = reserve_size(arenas, least);
+  bool is_eager = (mx_option(arena_eager_commit) == 1);
   for (;;) {
     bool is_refused = false;
-    mx_arena_t* const arena = reserve_arena(arenas, size, numa_node, &is_refused);
+    mx_arena_t* const arena = reserve_arena(arenas, size, numa_node, is_eager, &is_refused);
+    if (is_refused && is_eager) {
+      is_eager = false;  // more than the system lends at once
+      continue;
+    }
     if (arena != NULL || is_refused || size <= least) return arena;
     // Less may be had: its records take less, too.
     size = mx_max(mx_align_up(size / 2, MX_SLICE_SIZE), least);

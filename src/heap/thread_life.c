@@ -254,10 +254,14 @@ mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create) {
 
 mx_theap_t* mx_thread_set_default(mx_theap_t* theap) {
   mx_theap_t* const before = mx_thread_theap();
-  if (before == NULL) return NULL;
+  if (before == NULL || theap == NULL) return NULL;
   leave_magazines();
   mx_tls_theap = theap;
   return before;
+}
+
+mx_theap_t* mx_thread_set_lasting(void) {
+  return mx_thread_set_default(mx_thread_theap_of(&mx_subproc_main.main_heap, true));
 }
 
 mx_subproc_t* mx_thread_subproc(void) {

@@ -13,8 +13,11 @@ bool mx_heap_start(void);
 mx_theap_t* mx_thread_theap(void);
 // This thread's theap of a heap; NULL when there is none and `create` is false or memory is out.
 mx_theap_t* mx_thread_theap_of(mx_heap_t* heap, bool create);
-// Makes a theap the default one: the one before.
+// Makes a theap the default one: the one before; NULL, and no change, for NULL or out of memory.
 mx_theap_t* mx_thread_set_default(mx_theap_t* theap);
+// The same with the main heap's, which lasts as long as the process: for calls of the C library
+// that keep what they allocate. It ends with mx_thread_set_default of the answer.
+mx_theap_t* mx_thread_set_lasting(void);
 // The sub-process of this thread.
 mx_subproc_t* mx_thread_subproc(void);
 // Makes this thread one of a sub-process; false when it has pages already or memory is out.

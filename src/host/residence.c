@@ -32,13 +32,6 @@ static long open_to_read(const char* path) {
   return mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-static long read_again(long fd, void* buf, size_t size) {
-  long n;
-  do n = mx_syscall3(SYS_read, fd, buf, size);
-  while (n == -4 /* EINTR */);
-  return n;
-}
-
 void mx_residence_open(mx_residence_t* r) {
   r->file = open_to_read("/proc/self/pagemap");
   r->from = r->count = 0;
@@ -109,7 +102,7 @@ static size_t read_entries(mx_residence_t* r, uintptr_t page) {
   bool has_shared = false;
   if (!seek_to(r->file, (uint64_t)page * sizeof(uint64_t))) return 0;
   while (done < MX_RESIDENCE_PAGES) {
-    const long n = read_again(r->file, entries, sizeof(entries));
+    const long n = mx_syscall3(SYS_read, r->file, entries, sizeof(entries));
     if (n < (long)sizeof(uint64_t)) break;
     const size_t count = (size_t)n / sizeof(uint64_t);
     for (size_t i = 0; i < count && done < MX_RESIDENCE_PAGES; i++) {
@@ -178,11 +171,9 @@ static uintptr_t parse_hex(const char** text) {
   uintptr_t value = 0;
   for (;; (*text)++) {
     const char c = **text;
-    const unsigned digit = (c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                            : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-                                                   : 16);
-    if (digit == 16) return value;
-    value = value * 16 + digit;
+    const int digit = (c >= 'a' ? c - 'a' + 10 : c >= '0' && c <= '9' ? c - '0' : 16);
+    if (digit >= 16) return value;
+    value = value * 16 + (uintptr_t)digit;
   }
 }
 
@@ -193,8 +184,8 @@ static bool begins(const char* text, const char* with) {
 
 static const char* after_words(const char* text, int words) {
   for (; words > 0; words--) {
-    while (*text != 0 && *text != ' ') text++;
-    while (*text == ' ') text++;
+    text += strcspn(text, " ");
+    text += strspn(text, " ");
   }
   return text;
 }
@@ -232,7 +223,7 @@ static void take_line(smaps_t* s) {
   const char* at = s->line;
   mx_mapping_t* const m = &s->mapping;
   const uintptr_t start = parse_hex(&at);
-  if (at > s->line && *at == '-') {
+  if (*at == '-') {
     end_mapping(s);
     memset(m, 0, sizeof(*m));
     m->start = start;
@@ -259,7 +250,7 @@ bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg) {
   s.arg = arg;
   char buf[1024];
   bool has_any = false;
-  for (long n; (n = read_again(fd, buf, sizeof(buf))) > 0;) {
+  for (long n; (n = mx_syscall3(SYS_read, fd, buf, sizeof(buf))) > 0;) {
     has_any = true;
     for (long i = 0; i < n; i++) {
       if (buf[i] != '\n') {
@@ -284,10 +275,8 @@ bool mx_host_thread_sleeps(uint32_t number) {
   char path[48], text[128];
   mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
   if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
-  // "number (name) S ...": the name may hold anything.
-  const char* at = NULL;
-  for (const char* c = text; *c != 0; c++) at = (*c == ')' ? c : at);
-  return at != NULL && at[1] == ' ' && at[2] != 'R';
+  const char* const at = strrchr(text, ')');  // "number (name) S ...": the name may hold anything
+  return at != NULL && strncmp(at, ") R", 3) != 0;
 }
 
 #else

@@ -88,7 +88,7 @@ bool mx_host_is_own_code(const void* address) {
 
 void mx_host_describe_code(const void* address, char* buf, size_t size) {
   Dl_info info;
-  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+  if (dladdr(address, &info) == 0) {
     mx_format(buf, size, "(unknown)");
     return;
   }

@@ -25,18 +25,13 @@
 
 #include "../base/fmt.h"
 
-// Calls that a signal interrupted are made again, so many times.
+// A write that a signal interrupted is made again, so many times.
 #define PROFILE_INTERRUPTED_MAX 1000
 
 // ---- files -------------------------------------------------------------------------------------
 
 int mx_host_file_make(const char* path) {
-  int file = -1;
-  for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
-    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (file >= 0 || errno != EINTR) break;
-  }
-  return file;
+  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 }
 
 bool mx_host_file_write(int file, const void* data, size_t size) {
@@ -67,12 +62,7 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
   const int saved = errno;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
-    for (int interrupted = 0;;) {
-      const ssize_t n = read(file, buf, sizeof(buf));
-      if (n < 0 && errno == EINTR && interrupted++ < PROFILE_INTERRUPTED_MAX) continue;
-      if (n <= 0) break;
-      out(arg, buf, (size_t)n);
-    }
+    for (ssize_t n; (n = read(file, buf, sizeof(buf))) > 0;) out(arg, buf, (size_t)n);
     close(file);
   }
   errno = saved;
@@ -84,8 +74,8 @@ unsigned long mx_host_pid(void) { return (unsigned long)getpid(); }
 // ---- time --------------------------------------------------------------------------------------
 
 static uint64_t nsecs_of(clockid_t clock) {
-  struct timespec t;
-  if (clock_gettime(clock, &t) != 0) return 0;
+  struct timespec t = {0, 0};
+  clock_gettime(clock, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -188,9 +178,7 @@ void mx_host_each_module(void (*visit)(void* arg, const mx_module_t* module), vo
 
 size_t mx_host_name_code(const void* address, char* buf, size_t size) {
   Dl_info info;
-  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
-    return mx_format(buf, size, "%p", address);
-  }
+  if (dladdr(address, &info) == 0) return mx_format(buf, size, "%p", address);
   if (info.dli_sname != NULL) return mx_format(buf, size, "%s", info.dli_sname);
   const char* const slash = strrchr(info.dli_fname, '/');
   const size_t offset = (size_t)((const char*)address - (const char*)info.dli_fbase);

@@ -61,8 +61,9 @@ size_t mx_linux_page_size(void) {
 #endif
 
 static uint64_t soft_limit(int resource) {
-  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64
-  return mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit) == 0 ? limit[0] : UINT64_MAX;
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};  // struct rlimit64, as it is where the call fails
+  mx_syscall4(SYS_prlimit64, 0, resource, NULL, limit);
+  return limit[0];
 }
 
 mx_at_start mx_atomic(bool) mx_os_scarce;
@@ -356,9 +357,8 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   const long fd = mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return -1;
   long total = 0;
-  for (int interrupted = 0; (size_t)total + 1 < size;) {
+  while ((size_t)total + 1 < size) {
     const long n = mx_syscall3(SYS_read, fd, buf + total, size - 1 - (size_t)total);
-    if (n == -4 && interrupted++ < INTERRUPTED_MAX) continue;  // EINTR
     if (n <= 0) break;
     total += n;
   }

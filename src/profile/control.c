@@ -5,6 +5,7 @@
 #include "../alloc/sample.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
+#include "../heap/thread_life.h"
 #include "../host/process.h"
 #include "../page/holes.h"
 #include "profile.h"
@@ -67,7 +68,9 @@ bool mx_prof_start(size_t rate) {
   if (mx_prof_is_handed_over() || !mx_prof_prepare()) return false;
   if (mx_option(prof_at_limit) != 0) mx_prof_keep_reserve();
   const bool was_paused = mx_sample_pause(true);
-  mx_host_walk_prepare();
+  mx_theap_t* const before = mx_thread_set_lasting();
+  mx_host_walk_prepare();  // may load the unwinder
+  mx_thread_set_default(before);
   mx_lock_acquire(&control_lock);
   mx_prof_set_rate(rate, true);
   mx_sample_set_profile(rate);

@@ -15,7 +15,6 @@
 
 static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
 static mx_at_start bool has_name;
-static bool is_dumped;                   // at the end, once
 static mx_at_start mx_atomic(bool) is_limit_passed, has_finished;
 static mx_atomic(uint64_t) allocated_then, peak_then, limit_then;  // at the last profile
 
@@ -42,8 +41,6 @@ bool mx_prof_has_finished(void) { return mx_load_relaxed(&has_finished); }
 void mx_prof_finish(void) {
   mx_store_relaxed(&has_finished, true);
   if (!has_name || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
-  if (is_dumped) return;
-  is_dumped = true;
   mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);
 }
 

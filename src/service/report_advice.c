@@ -3,6 +3,7 @@
 //
 // The amounts are bounds: a page whose free blocks lie between live ones gives back only what fills
 // whole OS pages.
+#include "../base/check.h"
 #include "../base/options.h"
 #include "report.h"
 
@@ -24,7 +25,7 @@ static size_t row_bytes(const mx_report_t* report, mx_report_row_t row) {
 static void advise_to(advising_t* a, const char* name, size_t bytes, const char* because,
                       const char* change) {
   if (bytes < mx_max(WORTH_BYTES, a->report->resident / ADVICE_SHARE)) return;
-  if (a->count == MX_ADVICE_MAX) return;
+  mx_check(a->count < MX_ADVICE_MAX);
   size_t at = a->count++;
   for (; at > 0 && a->advice[at - 1].bytes < bytes; at--) a->advice[at] = a->advice[at - 1];
   const mx_advice_t line = {name, bytes, because, change};

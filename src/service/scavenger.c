@@ -8,13 +8,15 @@
 // had changed and nothing waited.
 //
 // Starting a thread allocates, so it cannot happen inside of free, nor in the middle of malloc. It
-// happens at the beginning of a slow allocation, through a hook that is there only until then.
+// happens at the beginning of a slow allocation, through a hook that is there only until then. What
+// it allocates the C library keeps for longer than the thread.
 #include "give_back.h"
 
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/parked.h"
 #include "../heap/subproc.h"
+#include "../heap/thread_life.h"
 #include "../heap/trim.h"
 #include "../os/os.h"
 #include "../page/holes.h"
@@ -144,6 +146,13 @@ static void run(void) {
 
 static void set_visit(mx_visit_fn* visit) { mx_store_relaxed(&mx_visits.slow_visit, visit); }
 
+static bool start_thread(void) {
+  mx_theap_t* const before = mx_thread_set_lasting();
+  const bool has_started = mx_os_thread_start(&run);
+  mx_thread_set_default(before);
+  return has_started;
+}
+
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
   uint32_t absent = ABSENT;
@@ -152,7 +161,7 @@ static void start_if_worth(void) {
   // Either this sees that the option was taken back, or who did that sees the state.
   mx_fence_seq_cst();
   const bool wanted = (mx_option(background_purge) > 0);
-  if (wanted && mx_os_thread_start(&run)) return;
+  if (wanted && start_thread()) return;
   mx_store_release(&state, (uint32_t)ABSENT);
   if (!wanted) {
     mx_scavenger_apply();  // who set it meanwhile saw a thread that runs

@@ -7,6 +7,7 @@
 
 #include "../base/fmt.h"
 #include "../base/hooks.h"
+#include "../heap/thread_life.h"
 #include "../host/process.h"
 
 #define DEPTH_MAX 32
@@ -14,6 +15,16 @@
 
 mx_used static mx_thread_local bool inside;
 static bool is_stopped;
+static mx_atomic(bool) is_loaded;  // the unwinder: nothing is allocated any more
+
+static int backtrace_lasting(void** frames, int most) {
+  if (mx_load_relaxed(&is_loaded)) return mx_host_backtrace(frames, most);
+  mx_theap_t* const before = mx_thread_set_lasting();
+  const int count = mx_host_backtrace(frames, most);
+  mx_thread_set_default(before);
+  mx_store_relaxed(&is_loaded, true);
+  return count;
+}
 
 // Fills `stack` with return addresses, the caller's first; the rest stays as it was.
 static void capture(void** stack, int most) {
@@ -21,7 +32,7 @@ static void capture(void** stack, int most) {
   mx_tls(inside) = true;
   void* frames[DEPTH_MAX];
   const int wanted = (most < DEPTH_MAX - OWN_MAX ? most + OWN_MAX : DEPTH_MAX);
-  const int count = mx_host_backtrace(frames, wanted);
+  const int count = backtrace_lasting(frames, wanted);
   int from = 0;
   while (from < count && mx_host_is_own_code(frames[from])) from++;
   for (int i = 0; i < most && from + i < count; i++) stack[i] = frames[from + i];

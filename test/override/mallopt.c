@@ -112,7 +112,33 @@ static int goes_with_its_mapping(size_t size) {
   return !is_mapped((const void*)(size_t)last);
 }
 
+static size_t resident_pages(void) {
+  unsigned long all = 0, resident = 0;
+  FILE* const file = fopen("/proc/self/statm", "r");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%lu %lu", &all, &resident) != 2) resident = 0;
+  fclose(file);
+  return resident;
+}
+
 #define OPTION(name) mi_option_get(mi_option_##name)
+
+// Android's parameters: how long freed memory waits, and that it goes now.
+static void check_android(void) {
+  enum { DECAY_TIME = -100, PURGE = -101, PURGE_ALL = -104 };
+  static void* blocks[256];
+  EXPECT(mallopt(DECAY_TIME, 0) == 1 && OPTION(purge_delay) == 0);
+  EXPECT(mallopt(DECAY_TIME, -1) == 1 && OPTION(purge_delay) == -1);
+  EXPECT(mallopt(DECAY_TIME, 1) == 1 && OPTION(purge_delay) == 1000);
+  for (int i = 0; i < COUNT(blocks); i++) {
+    blocks[i] = malloc(60000);
+    if (blocks[i] != NULL) memset(blocks[i], 1, 60000);
+  }
+  for (int i = 0; i < COUNT(blocks); i++) free(blocks[i]);
+  const size_t before = resident_pages();
+  EXPECT(mallopt(PURGE, 0) == 1 && mallopt(PURGE_ALL, 0) == 1);
+  EXPECT(resident_pages() + 2000 < before);
+}
 
 // `is_apart`: large blocks have mappings of their own in any case, as in secure builds.
 static void check_effects(int is_apart) {
@@ -140,6 +166,10 @@ static void check_effects(int is_apart) {
   EXPECT(mallopt(M_ARENA_MAX, 1) == 1 && OPTION(page_full_retain) == 0);
   EXPECT(mallopt(M_ARENA_MAX, 2) == 1 && OPTION(page_full_retain) == 1);
   EXPECT(mallopt(M_ARENA_MAX, 8) == 1 && OPTION(page_full_retain) == 2);
+  EXPECT(mallopt(M_ARENA_MAX, 0) == 1 && OPTION(page_full_retain) == 2);
+  EXPECT(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1 && mallopt(M_MMAP_MAX, 9) == 1);
+  EXPECT(OPTION(arena_max_object_size) == 1024);  // mappings were allowed already
+  check_android();
   EXPECT(mallopt(M_TOP_PAD, 64 << 20) == 1 && OPTION(arena_reserve) == 1L << 20);
   EXPECT(mallopt(M_TOP_PAD, INT_MAX) == 1 && OPTION(arena_reserve) == 2L << 20);
 }

@@ -314,6 +314,20 @@ static void test_operators(void) {
 enum { MANY = 1000 };
 static void* many[MANY];
 
+// A block with a mapping of its own, larger than what the older call can tell: never a negative number.
+static void test_mallinfo_beyond_int(void) {
+  const size_t size = (size_t)3 << 30;
+  if (SIZE_MAX <= UINT32_MAX) return;
+  void* const p = malloc(size);
+  if (p == NULL) return;  // a machine that lends no more than it has
+  EXPECT(mallinfo2().hblkhd >= size);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  EXPECT(mallinfo().hblkhd == INT_MAX);
+#pragma GCC diagnostic pop
+  free(p);
+}
+
 static void test_mallinfo(void) {
   const size_t size = 3000;
   void* const first = malloc(size);
@@ -339,6 +353,7 @@ static void test_mallinfo(void) {
   EXPECT((size_t)narrow.uordblks == mapped.uordblks && (size_t)narrow.hblkhd == mapped.hblkhd);
   EXPECT((size_t)narrow.arena == mapped.arena && (size_t)narrow.ordblks == mapped.ordblks);
   free(large);
+  test_mallinfo_beyond_int();
   free(first);
   EXPECT(mallinfo2().hblks == after.hblks);
 }

@@ -95,6 +95,10 @@ void free(void* p) {
 
 void* realloc(void* p, size_t size) {
   if (p != NULL && !is_mine(p)) foreign_frees++;
+  if (p != NULL && size == 0) {
+    free(p);  // as glibc's does
+    return NULL;
+  }
   void* const q = take(HEAD, size);
   if (q == NULL || p == NULL || !is_mine(p)) return q;
   memcpy(q, p, head_of(p)->size < size ? head_of(p)->size : size);
@@ -252,6 +256,7 @@ static void test_resizes(void) {
     EXPECT(mine(p));
     void* const q = malloc(10);
     EXPECT(resize(q, RUN) == NULL && is_dead(q));
+    EXPECT(resize(malloc(10), 0) == NULL);  // freed once
   }
   products_fun* products;
   if (find("reallocarray", &products)) {
@@ -263,8 +268,37 @@ static void test_resizes(void) {
     void* p = NULL;
     EXPECT(array(&p, 10, 10) == 0 && is_mine(p) && array(&p, 20, 10) == 0 && is_mine(p));
     void* const last = p;
+    EXPECT(array(&p, RUN, 10) == ENOMEM && array(&p, SIZE_MAX, 10) == EOVERFLOW && p == last);
+    EXPECT(array(&p, 10, 0) == EINVAL && array(NULL, 10, 10) == EINVAL && p == last);
     EXPECT(array(&p, 0, 10) == 0 && p == NULL && is_dead(last));
   }
+}
+
+// A form of new that does not throw, for more than the program's malloc has.
+static void test_refuses(const char* name, size_t size, size_t align) {
+  call_fun* allocate;
+  const int has_align = (strstr(name, "align") != NULL);
+  if (!find(name, &allocate)) return;
+  EXPECT(allocate(size, has_align ? align : 0, NULL) == NULL);
+}
+
+static void* release_here(void* p) {
+  release_fun* release;
+  if (find("_ZdlPv", &release)) release(p, 0, 0);
+  return NULL;
+}
+
+// What the program has of the library itself is the library's in a delete, by whichever thread.
+static void test_library_block(const char* name) {
+  release_fun* release;
+  resize_fun* resize;
+  if (!find(name, &release) || !find("__libc_realloc", &resize)) return;
+  for (size_t size = 10; size < 10000000; size *= 10) release(resize(NULL, size), 0, 0);
+  release(NULL, 0, 0);
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, release_here, resize(NULL, 100)) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(foreign_frees == 0);
 }
 
 // Operators of C++ that the program does not define: those of its C++ library would allocate
@@ -278,8 +312,10 @@ static void test_operators(void) {
     for (int i = 0; i < 4; i++) {
       snprintf(name, sizeof(name), "_Zn%c%c%s", *kind, m, rests[i]);
       for (size_t size = 1; size < 1000000; size *= 7) test_allocates(name, size, 64);
+      if (strstr(rests[i], "nothrow") != NULL) test_refuses(name, RUN, 64);
     }
   }
+  test_library_block("_ZdlPv");
   for (const char* kind = "la"; *kind != 0; kind++) {
     const char* const rests[] = {"", "RKSt9nothrow_t", "St11align_val_t",
                                  "St11align_val_tRKSt9nothrow_t"};

@@ -2,6 +2,7 @@
 // A C++ program that replaces the two basic operators new and delete, as the standard lets it, run
 // with the library preloaded: all other forms must end in these two, as those of the C++ library
 // do. The program's blocks lie behind a head of its own, so that a block which goes past it shows.
+// With OWN_ALIGNED it replaces the two basic forms with an alignment as well.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -53,6 +54,31 @@ void operator delete(void* p) noexcept {
   live--;
   std::free(h);
 }
+
+#if defined(OWN_ALIGNED)
+void* operator new(std::size_t size, std::align_val_t align) {
+  const std::size_t a = static_cast<std::size_t>(align);
+  if (refuse) throw std::bad_alloc();
+  char* const p = static_cast<char*>(std::aligned_alloc(a, (size + 2 * a - 1) / a * a));
+  if (p == nullptr) throw std::bad_alloc();
+  *reinterpret_cast<std::size_t*>(p) = mark;
+  live++, made++;
+  return p + a;
+}
+
+void operator delete(void* p, std::align_val_t align) noexcept {
+  if (p == nullptr) return;
+  char* const block = static_cast<char*>(p) - static_cast<std::size_t>(align);
+  if (*reinterpret_cast<std::size_t*>(block) != mark) {
+    std::fprintf(stderr, "a block in the aligned operator delete that its new did not make\n");
+    failures++;
+    return;
+  }
+  *reinterpret_cast<std::size_t*>(block) = 0;
+  live--;
+  std::free(block);
+}
+#endif
 
 struct shape {
   virtual ~shape() = default;
@@ -110,7 +136,7 @@ static void test_objects() {
   EXPECT(live == before);
 }
 
-// These have basic forms of their own, which the program did not replace.
+// These have basic forms of their own.
 struct alignas(256) wide {
   char bytes[300];
 };
@@ -119,7 +145,32 @@ static void test_aligned() {
   const int before = made;
   std::unique_ptr<wide> w(keep(new wide));
   std::unique_ptr<wide[]> ws(keep(new wide[3]));
+#if defined(OWN_ALIGNED)
+  EXPECT(made == before + 2);
+  constexpr std::align_val_t align{64};
+  const auto one = [] { return ::operator new(100, align); };
+  const auto many = [] { return ::operator new[](100, align); };
+  test_form("delete aligned", one, [](void* p) { ::operator delete(p, align); });
+  test_form("delete[] aligned", many, [](void* p) { ::operator delete[](p, align); });
+  test_form("delete aligned nothrow", one,
+            [](void* p) { ::operator delete(p, align, std::nothrow); });
+  test_form("delete[] aligned nothrow", many,
+            [](void* p) { ::operator delete[](p, align, std::nothrow); });
+#if defined(__cpp_sized_deallocation)
+  test_form("delete aligned sized", one, [](void* p) { ::operator delete(p, 100, align); });
+  test_form("delete[] aligned sized", many, [](void* p) { ::operator delete[](p, 100, align); });
+#endif
+  test_form("new aligned nothrow", [] { return ::operator new(100, align, std::nothrow); },
+            [](void* p) { ::operator delete(p, align); });
+  test_form("new[] aligned nothrow", [] { return ::operator new[](100, align, std::nothrow); },
+            [](void* p) { ::operator delete[](p, align); });
+  refuse = true;
+  EXPECT(keep(::operator new(100, align, std::nothrow)) == nullptr);
+  EXPECT(keep(::operator new[](100, align, std::nothrow)) == nullptr);
+  refuse = false;
+#else
   EXPECT(made == before);
+#endif
 }
 
 int main() {

@@ -201,6 +201,15 @@ static int heaps(void) {
   return 0;
 }
 
+// More than the report has lines for: the rest stands together.
+static int many_heaps(void) {
+  for (size_t n = 0; n < 40; n++) {
+    mi_heap_t* const heap = mi_heap_new();
+    for (size_t i = 0; i < 500; i++) touch(checked(mi_heap_malloc(heap, 1000)), 1000);
+  }
+  return 0;
+}
+
 static int heaps_gone(void) {
   for (size_t n = 0; n < 40; n++) {
     mi_heap_t* const heap = mi_heap_new();
@@ -418,7 +427,8 @@ static const struct {
     {"kept", kept}, {"partly_touched", partly_touched}, {"only_read", only_read},
     {"huge_freed", huge_freed}, {"aligned", aligned}, {"growing", growing}, {"holes", holes},
     {"large_pages", large_pages}, {"huge_os_pages", huge_os_pages}, {"guarded", guarded},
-    {"limited", limited}, {"profiled", profiled}, {"heaps", heaps}, {"heaps_gone", heaps_gone},
+    {"limited", limited}, {"profiled", profiled}, {"heaps", heaps},
+    {"many_heaps", many_heaps}, {"heaps_gone", heaps_gone},
     {"handed_over", handed_over}, {"mapping", mapping}, {"shared", shared}, {"file", file},
     {"brk", brk_memory}, {"sleeping", sleeping}, {"running", running}, {"ended", ended},
     {"stacks", stacks}, {"subproc", subproc}, {"in_child", in_child},

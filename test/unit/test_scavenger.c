@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The background thread may be stopped before the one that starts it goes on: this program's own
 // pthread_create waits until the thread has run, and stops it. Then nobody may count on it: what
-// frees memory has to give it back by itself. And none is started for an option that was taken back.
+// frees memory has to give it back by itself. None is started for an option that was taken back, and
+// what starting one allocates is in no heap that the program may destroy.
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,9 @@ typedef int create_fn(pthread_t* thread, const pthread_attr_t* attr, void* (*bod
                       void* arg);
 
 static int created, failures;
-static bool is_let_run;
+static bool is_let_run, needs_large_stack;
+static mi_heap_t* main_heap;
+static mi_heap_t* home;  // of what the last start of a thread allocated
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
@@ -24,6 +28,10 @@ static bool is_let_run;
 int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(void*), void* arg) {
   create_fn* create;
   *(void**)(void*)&create = dlsym(RTLD_NEXT, "pthread_create");
+  void* const block = mi_malloc(100);  // as the C library does, which keeps it beyond the thread's end
+  home = mi_heap_of(block);
+  mi_free(block);
+  if (needs_large_stack && attr != NULL) return EINVAL;
   const int result = create(thread, attr, body, arg);
   created++;
   if (!is_let_run) mi_option_set(mi_option_background_purge, 0);
@@ -52,6 +60,57 @@ static void test_taken_back(void) {
   for (int i = 0; i < 64; i++) mi_free(blocks[i]);
 }
 
+static void* use_in_subproc(void* arg) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)arg);
+  mi_option_set(mi_option_background_purge, 1);
+  mi_heap_t* const heap = mi_heap_main();
+  EXPECT(heap != main_heap);
+  use_memory();
+  EXPECT(mx_scavenger_is_running() && home == main_heap);
+  void* const block = mi_malloc(100);
+  EXPECT(mi_heap_of(block) == heap);
+  mi_free(block);
+  mi_option_set(mi_option_background_purge, 0);
+  return NULL;
+}
+
+// Threads of another sub-process, and those whose malloc has another heap, start it outside of that,
+// and are there again afterwards.
+static void test_other_heaps(void) {
+  is_let_run = true;
+  main_heap = mi_heap_main();
+  void* blocks[64];  // so many that the thread is worth its stack
+  for (int i = 0; i < 64; i++) blocks[i] = mi_malloc(60000);
+  mi_subproc_id_t id = mi_subproc_new();
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, &use_in_subproc, &id) == 0);
+  pthread_join(thread, NULL);
+  mi_subproc_destroy(id);
+  mi_option_set(mi_option_background_purge, 1);
+  mi_heap_t* const heap = mi_heap_new();
+  mi_heap_t* const before = mi_heap_set_default(heap);
+  const int had = created;
+  use_memory();
+  EXPECT(created == had + 1 && mx_scavenger_is_running());
+  EXPECT(home == main_heap);
+  EXPECT(mi_heap_set_default(before) == heap);
+  mi_heap_destroy(heap);
+  mi_option_set(mi_option_background_purge, 0);
+  for (int i = 0; i < 64; i++) mi_free(blocks[i]);
+}
+
+// A program whose thread-local data do not fit on the small stack that is asked for.
+static void test_large_stack(void) {
+  is_let_run = needs_large_stack = true;
+  const int had = created;
+  mi_option_set(mi_option_background_purge, 1);
+  use_memory();
+  EXPECT(created == had + 1 && mx_scavenger_is_running());
+  mi_option_set(mi_option_background_purge, 0);
+  EXPECT(!mx_scavenger_is_running());
+  needs_large_stack = false;
+}
+
 int main(void) {
   for (int round = 1; round <= 20; round++) {
     mi_option_set(mi_option_background_purge, 1);
@@ -61,6 +120,8 @@ int main(void) {
     EXPECT(mx_load_acquire(&mx_arenas_background) == NULL);
   }
   test_taken_back();
+  test_other_heaps();
+  test_large_stack();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

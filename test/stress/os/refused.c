@@ -4,6 +4,8 @@
 #include "../stress.h"
 
 #include "alloc/harden.h"
+#include "arena/arena.h"
+#include "heap/subproc.h"
 #include "mem/pagemap.h"
 #include "mem/vmem.h"
 #include "mimalloc.h"
@@ -58,6 +60,17 @@ static void arenas(void) {
   check(mx_load_relaxed(&mx_pagemap_near) == near_before);
 }
 
+// An arena that is to be writable as a whole, of more than the system lends at once: it has to be an
+// arena still, or every page that it would have held is a mapping of its own.
+static void eager_arena(void) {
+  mi_option_set(mi_option_arena_eager_commit, 1);
+  mock_fail_next();
+  mx_arena_t* const arena = mx_arena_reserve(&mx_subproc_main.arenas, 1, -1);
+  mock_heal();
+  mi_option_set(mi_option_arena_eager_commit, 2);
+  check(arena != NULL && arena->slices * MX_SLICE_SIZE >= (size_t)MX_ARENA_MIN_SIZE);
+}
+
 static void* zero_sized_block(long after) {
   enum { PLACES = 1 << 12 };
   mock_fail_after(after);
@@ -88,6 +101,7 @@ int main(int argc, char** argv) {
   if (MX_64BIT && !MX_RANDOM_ADDRESS) {
     far_tables();
     arenas();
+    eager_arena();
   }
   if (MX_ZERO_BLOCKS) zero_sized_blocks();
   printf("ok\n");
