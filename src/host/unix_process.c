@@ -25,13 +25,19 @@
 
 #include "../base/fmt.h"
 
-// A write that a signal interrupted is made again, so many times.
+// Calls that a signal interrupted are made again, so many times.
 #define PROFILE_INTERRUPTED_MAX 1000
 
 // ---- files -------------------------------------------------------------------------------------
 
 int mx_host_file_make(const char* path) {
-  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  // A file system that is a program, or far away, may be interrupted.
+  int file = -1;
+  for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file >= 0 || errno != EINTR) break;
+  }
+  return file;
 }
 
 bool mx_host_file_write(int file, const void* data, size_t size) {

@@ -357,8 +357,10 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   const long fd = mx_syscall4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return -1;
   long total = 0;
-  while ((size_t)total + 1 < size) {
+  // Files of containers may be those of a program (lxcfs), whose reads signals interrupt.
+  for (int interrupted = 0; (size_t)total + 1 < size;) {
     const long n = mx_syscall3(SYS_read, fd, buf + total, size - 1 - (size_t)total);
+    if (n == -4 && interrupted++ < INTERRUPTED_MAX) continue;  // EINTR
     if (n <= 0) break;
     total += n;
   }
