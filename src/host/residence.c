@@ -184,8 +184,8 @@ static bool begins(const char* text, const char* with) {
 
 static const char* after_words(const char* text, int words) {
   for (; words > 0; words--) {
-    text += strcspn(text, " ");
-    text += strspn(text, " ");
+    while (*text != 0 && *text != ' ') text++;
+    while (*text == ' ') text++;
   }
   return text;
 }
@@ -275,8 +275,10 @@ bool mx_host_thread_sleeps(uint32_t number) {
   char path[48], text[128];
   mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
   if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
-  const char* const at = strrchr(text, ')');  // "number (name) S ...": the name may hold anything
-  return at != NULL && strncmp(at, ") R", 3) != 0;
+  // "number (name) S ...": the name may hold anything.
+  const char* at = NULL;
+  for (const char* c = text; *c != 0; c++) at = (*c == ')' ? c : at);
+  return at != NULL && at[1] == ' ' && at[2] != 'R';
 }
 
 #else
