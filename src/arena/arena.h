@@ -33,6 +33,7 @@
 #include "../base/lock.h"
 #include "../mem/bitmap.h"
 #include "../mem/pagemap.h"
+#include "../mem/random.h"
 
 typedef bool(mx_commit_fn)(bool commit, void* start, size_t size, bool* is_zero, void* arg);
 
@@ -344,8 +345,7 @@ mx_inline mx_commit_t mx_arena_reach_record(mx_arenas_t* arenas, mx_arena_t* are
 #define MX_SCATTER_PLACES (MX_SCATTER_GROUP - MX_MEDIUM_PAGE_SLICES - 1)
 
 mx_inline size_t mx_arena_group_place(const mx_arena_t* arena, size_t group) {
-  const uint64_t x = (arena->records_key ^ group) * 0x9E3779B97F4A7C15u;
-  const uint64_t random = ((x ^ x >> 32) * 0xD6E8FEB86659FD93u) >> 32;
+  const uint64_t random = mx_random_of(arena->records_key, group);
   return 1 + (size_t)(random * MX_SCATTER_PLACES >> 32);
 }
 

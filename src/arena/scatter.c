@@ -9,7 +9,6 @@
 //
 // Each such page is a mapping of its own, of which a process may have 65,530 by default. Beyond
 // SCATTER_MOST slices in use pages lie as close as they do in other builds.
-#include "../mem/random.h"
 #include "arena.h"
 
 #define SCATTER_LEAST ((size_t)64)

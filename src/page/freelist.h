@@ -4,6 +4,7 @@
 #ifndef MX_PAGE_FREELIST_H
 #define MX_PAGE_FREELIST_H
 
+#include "../mem/random.h"
 #include "../os/track.h"
 #include "page.h"
 
@@ -80,8 +81,7 @@ mx_inline void mx_block_check_last(const mx_page_t* page, const mx_block_t* bloc
 
 // A number that cannot be told without the page's key, for `n`.
 mx_inline uint32_t mx_page_random(const mx_page_t* page, uint64_t n) {
-  const uint64_t x = (page->key ^ n) * 0x9E3779B97F4A7C15u;
-  return (uint32_t)(((x ^ x >> 32) * 0xD6E8FEB86659FD93u) >> 32);
+  return mx_random_of(page->key, n);
 }
 
 // Takes the first free block; NULL when there is none. Owner only.

@@ -6,18 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expect.h"
+
 #define LARGE ((size_t)1 << 20)
 #define MARK 0x5EED
-
-static int failures;
-
-#define EXPECT(e)                                         \
-  do {                                                    \
-    if (!(e)) {                                           \
-      failures++;                                         \
-      printf("FAIL %s:%d: %s\n", __FILE__, __LINE__, #e); \
-    }                                                     \
-  } while (0)
 
 // What belongs to a sampled block.
 typedef struct mine {

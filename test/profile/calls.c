@@ -12,18 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "expect.h"
+
 #define BLOCK ((size_t)4 << 20)  // every one is sampled at this rate
 #define RATE ((size_t)64 << 10)
-
-static int failures;
-
-#define EXPECT(e)                                                \
-  do {                                                           \
-    if (!(e)) {                                                  \
-      failures++;                                                \
-      printf("FAIL %s:%d: %s\n", __FILE__, __LINE__, #e);        \
-    }                                                            \
-  } while (0)
 
 typedef struct sums {
   int64_t allocated, bytes, live, live_bytes;

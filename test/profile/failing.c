@@ -16,18 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "expect.h"
+
 #define BLOCK ((size_t)1 << 20)
 #define RATE ((size_t)16 << 10)  // a block of this size is always sampled
-
-static int failures;
-
-#define EXPECT(e)                                         \
-  do {                                                    \
-    if (!(e)) {                                           \
-      failures++;                                         \
-      printf("FAIL %s:%d: %s\n", __FILE__, __LINE__, #e); \
-    }                                                     \
-  } while (0)
 
 static char folder[] = "/tmp/mimalloc-failing-XXXXXX";
 static char text[1 << 22];
