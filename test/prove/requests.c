@@ -185,7 +185,7 @@ void prove_plain_requests(void) {
 // prove: so does calloc; it clears all that was asked for, and nothing behind the block
 // bound: all products of a count and a size, and those that overflow
 // unwind: 18
-// mutant: alloc/fast.h: memcpy(p + size - 32, &zero, 16); => memcpy(p + size - 16, &zero, 16);
+// mutant: alloc/alloc.h: memcpy(p + size - 32, &zero, 16); => memcpy(p + size - 16, &zero, 16);
 void prove_calloc_requests(void) {
   start_front();
   prove_some = any_size(0, sizeof(prove_bytes) - 1);
