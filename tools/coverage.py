@@ -35,9 +35,9 @@ OUT = ROOT / "out" / "coverage"
 BUILDS = {"release": [], "secure": ["-DMI_SECURE=ON"], "full": ["-DMI_SECURE_FULL=ON"], "debug": ["-DMI_DEBUG=ON"]}
 # Those that are there for what the others do not have run the quick tests of it.
 FEW = ("full", "debug")
-FEW_LABELS = "unit|api"
-FEW_TARGETS = r"mimalloc-(unit|api)-.*"
-LABELS = "unit|api|override|stress|fuzz|memory|options|profile|report|guarded|debug"
+FEW_LABELS = "unit|api|debug"
+FEW_TARGETS = r"mimalloc-(unit|api|debug)-.*"
+LABELS = "unit|api|override|stress|fuzz|memory|options|profile|report|guarded"
 # Rows of time and of other builds, and what runs none of these objects.
 EXCLUDED = "fuzz-(calls|options|numbers)|explore|cost|instructions|headers|kernels|soak|forks?-faults|heavy"
 TARGETS = r"(mimalloc|mimalloc-(?!cost|pairs|scale|inner-|soak|trace|subject|steps).*|deepbind-.*)"
