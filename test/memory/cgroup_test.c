@@ -45,6 +45,44 @@ static int take_away(const char* path, const struct stat* s, int kind, struct FT
   return remove(path);
 }
 
+// What the files of the root's own group may hold. With 0 as limit: none.
+static void read_texts(void) {
+  static const struct {
+    const char *text;
+    size_t limit;
+    const char* pressure_text;
+    double pressure;
+  } table[] = {
+      {"5000000", 5000000, "some avg10=7 avg60=1.00\n", 7},
+      {"5000000x", 5000000, "some avg10=7:", 7},
+      {"", 0, "some avg10=0.5x\n", 0.5},
+      {"max", 0, "some avg10=x\n", 0},
+      {"-1\n", 0, "some avg60=9.00\n", 0},
+      {":\n", 0, "avg10", 0},
+      {"18446744073709551616\n", 0, "", 0},
+      {"99999999999999999999999999\n", 0, "some avg10=100.00\n", 100},
+  };
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+    mx_cgroup_t g;
+    put("memory.max", table[i].text);
+    put("memory.pressure", table[i].pressure_text);
+    const size_t limit = (table[i].limit == 0 ? SIZE_MAX : table[i].limit);
+    expect(read_group("0::/\n", &g) && g.limit == limit, table[i].text);
+    expect(g.pressure > table[i].pressure - 0.001 && g.pressure < table[i].pressure + 0.001,
+           table[i].pressure_text);
+  }
+}
+
+// Longer than any path that is looked for: the root's group answers, which ours is below.
+static void read_long_path(void) {
+  static char line[3000];
+  mx_cgroup_t g;
+  memcpy(line, "0::/", 4);
+  for (size_t i = 4; i < 600; i++) line[i] = (i % 50 == 0 ? '/' : 'a');
+  put("memory.max", "4321\n");
+  expect(read_group(line, &g) && g.limit == 4321, "a path that is too long");
+}
+
 int main(void) {
   mx_cgroup_t g;
   mx_os_init();
@@ -76,6 +114,13 @@ int main(void) {
   put("memory/x/memory.limit_in_bytes", "654321\n");
   expect(read_group("4:cpu,memory:/x\n0::/\n", &g) && g.limit == 654321, "version 1 with a limit");
   expect(!read_group("", &g) && !read_group("nonsense\n:::\n7:memory\n", &g), "no group at all");
+  expect(!read_group("5", &g) && !read_group("5:memor\n5:memory", &g) && !read_group("0::a/b", &g) &&
+             !read_group("5:m:/x\n5:memo:/x\n\n", &g),
+         "lines that are none");
+  expect(read_group("0::/", &g) && g.limit == 88 && g.pressure < 0.01,
+         "the root, no pressure, and no end of the line");
+  read_texts();
+  read_long_path();
 
   return nftw(root, take_away, 10, FTW_DEPTH | FTW_PHYS) == 0 ? failed : 2;
 }

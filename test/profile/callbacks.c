@@ -51,12 +51,16 @@ static void mi_cdecl on_free(void* user_data, void* ptr) {
   freed++;
 }
 
+static char* before[2];  // sampled by the library's own profiler
+
 static void test_refused(void) {
   EXPECT(!mi_profiler_enable(8, NULL, on_free));
   EXPECT(!mi_profiler_enable(8, on_alloc, NULL));
   EXPECT(!mi_profiler_enable((size_t)1 << 20, on_alloc, on_free));
   EXPECT(mi_prof_start(4096));
   EXPECT(!mi_profiler_enable(8, on_alloc, on_free));
+  before[0] = (char*)mi_malloc(LARGE);
+  before[1] = (char*)mi_malloc(LARGE);
   mi_prof_stop();
   EXPECT(told == 0 && freed == 0);
 }
@@ -126,8 +130,41 @@ static void test_resized(void) {
   mi_heap_delete(heap);
 }
 
+// What was sampled before is none of the program's.
+static void test_before(void) {
+  distance = SIZE_MAX;
+  mi_free(mi_malloc(2 * LARGE));
+  told = freed = 0;
+  EXPECT(mi_expand(before[0], LARGE - 100) == before[0]);
+  mi_free(before[0]);
+  mi_free(before[1]);
+  EXPECT(told == 0 && freed == 0);
+}
+
+// When all memory for records is used up allocations go on, and are not told of.
+static void test_no_records(void) {
+  enum { COUNT = 20000 };
+  static void* blocks[COUNT];
+  mi_heap_t* const heap = mi_heap_new();  // whose first distance is drawn
+  distance = 0;
+  mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  told = freed = 0;
+  for (int i = 0; i < COUNT; i++) {
+    blocks[i] = mi_heap_malloc(heap, 16);
+    if (blocks[i] != NULL) *(char*)blocks[i] = 1;
+  }
+  EXPECT(told > 1000 && told < COUNT && blocks[COUNT - 1] != NULL);
+  for (int i = 0; i < COUNT; i++) mi_free(blocks[i]);
+  EXPECT(freed == told);
+  told = freed = 0;
+  mi_free(mi_heap_malloc(heap, 16));
+  EXPECT(told == 1 && freed == 1);
+  mi_heap_delete(heap);
+}
+
 int main(void) {
   mi_option_set(mi_option_prof_rate, 4096);
+  mi_option_set(mi_option_prof_memory, 1024);
   test_refused();
   EXPECT(mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
   EXPECT(!mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
@@ -135,6 +172,8 @@ int main(void) {
   test_distances();
   test_ways();
   test_resized();
+  test_before();
+  test_no_records();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
 
 #include "../../include/mimalloc-stats.h"
 #include "../../src/os/system.h"
@@ -226,6 +229,31 @@ static void test_report(void) {
   EXPECT(!mi_report((mi_report_format_t)3, receive, text) && text[0] == 0);
 }
 
+// A process that cannot open a file is told what was touched, and that it is no more than that.
+static void test_report_without_files(void) {
+#ifdef __linux__
+  struct rlimit before, none = {0, 0};
+  char* const p = (char*)mi_malloc(9 << 20);
+  void* const small = mi_malloc(100);
+  memset(p, 1, 9 << 20);
+  EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  none.rlim_max = before.rlim_max;
+  EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  clear();
+  EXPECT(mi_report(MI_REPORT_JSON, receive, text));
+  EXPECT(strstr(text, "\"is_exact\": false") != NULL);
+  clear();
+  EXPECT(mi_report(MI_REPORT_TEXT, receive, text));
+  EXPECT(strstr(text, "what was touched") != NULL && strstr(text, "memory report\n") == text);
+  setrlimit(RLIMIT_NOFILE, &before);
+  clear();
+  EXPECT(mi_report(MI_REPORT_JSON, receive, text));
+  EXPECT(strstr(text, "\"is_exact\": true") != NULL);
+  mi_free(small);
+  mi_free(p);
+#endif
+}
+
 // The forms that older programs know, and those that print where messages go.
 static void test_older_prints(void) {
   clear();
@@ -323,6 +351,7 @@ int main(void) {
   test_json();
   test_prints();
   test_report();
+  test_report_without_files();
   test_older_prints();
   test_subproc_prints();
   test_thread_counts();
