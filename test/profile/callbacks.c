@@ -135,7 +135,7 @@ static void test_before(void) {
   distance = SIZE_MAX;
   mi_free(mi_malloc(2 * LARGE));
   told = freed = 0;
-  EXPECT(mi_expand(before[0], LARGE - 100) == before[0]);
+  before[0] = (char*)mi_realloc(before[0], LARGE - 100);
   mi_free(before[0]);
   mi_free(before[1]);
   EXPECT(told == 0 && freed == 0);

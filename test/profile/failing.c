@@ -295,6 +295,14 @@ static void test_loading(void) {
   }
 }
 
+// Asked for where memory runs out, by options, while nothing was ever sampled: there is no profile.
+static void test_not_started(void) {
+  mi_option_set(mi_option_prof_at_limit, 1);
+  EXPECT(mi_malloc((size_t)PTRDIFF_MAX - (1 << 20)) == NULL && !mi_prof_is_enabled());
+  EXPECT(files_in(folder) == 0);
+  mi_option_set(mi_option_prof_at_limit, 0);
+}
+
 // ---- each in a process -------------------------------------------------------------------------
 
 static void run(const char* name, void (*scene)(void)) {
@@ -326,7 +334,8 @@ int main(int argc, char** argv) {
     return failures != 0;
   }
   test_loading();
-  EXPECT(mkdtemp(folder) != NULL);
+  EXPECT(mkdtemp(folder) != NULL && chdir(folder) == 0);
+  test_not_started();
   run("odd-names", &odd_names);
   run("no-room", &no_room);
   run("no-memory", &no_memory);

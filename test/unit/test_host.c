@@ -86,6 +86,10 @@ static void test_mappings(void) {
   EXPECT(p == NULL || is_of(p, MX_MAPPING_SHARED));
   p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT(p == MAP_FAILED || (*(volatile char*)p = 1, is_of(p, MX_MAPPING_SHARED)));
+#if defined(PR_SET_VMA)
+  if (p != MAP_FAILED) prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, 4096, "a shared one");
+  EXPECT(p == MAP_FAILED || is_of(p, MX_MAPPING_SHARED));
+#endif
   p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT(p == MAP_FAILED || (*(volatile char*)p = 1, is_of(p, MX_MAPPING_PLAIN)));
 #if defined(PR_SET_VMA)
