@@ -39,6 +39,15 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
+// Has a part of a block read as zero.
+static void clear_part(const mx_page_t* page, size_t from, size_t to) {
+  const mx_arena_t* const arena = page->arena;
+  // What the program brought may be a file's.
+  const bool is_own = (arena == NULL || (arena->mapping != NULL && !arena->is_pinned));
+  if (is_own) mx_vmem_clear(page->start + from, to - from);
+  else memset(page->start + from, 0, to - from);
+}
+
 // Memory that other pages had may have moved in.
 static bool is_untouched_huge(const mx_page_t* page) {
   const size_t bits = mx_arena_bits_per_slice();
@@ -134,13 +143,13 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
   bool is_zero = false;
   mx_page_t* page = take_kept(heap, bytes, align);
   if (page != NULL) {
-    if (zero) memset(page->start, 0, bytes);
+    if (zero) clear_part(page, 0, bytes);
     return page->start;
   }
   page = make_block(heap, bytes, align, is_growing, zero, &is_zero);
   if (page == NULL) return NULL;
   note_use(page, 0, bytes);
-  if (zero && !is_zero) memset(page->start, 0, bytes);
+  if (zero && !is_zero) clear_part(page, 0, bytes);
   return page->start;
 }
 
@@ -169,7 +178,7 @@ void mx_huge_free(mx_page_t* page) {
 
 // What lies between the old and the new end was never part of the block: it may hold old data.
 static void clear_tail(mx_page_t* page, size_t old_bytes, size_t bytes, bool zero) {
-  if (zero && bytes > old_bytes) memset(page->start + old_bytes, 0, bytes - old_bytes);
+  if (zero && bytes > old_bytes) clear_part(page, old_bytes, bytes);
 }
 
 static void shrink(mx_page_t* page, size_t bytes) {

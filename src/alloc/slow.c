@@ -51,9 +51,9 @@ static void check_some(const mx_theap_t* theap) {
   if (mx_unlikely(every > 0) && theap->visits % (unsigned long)every == 0) mx_theap_verify(theap);
 }
 
-static void note_visit(mx_theap_t* theap) {
+static void note_visit(mx_theap_t* theap, size_t size) {
   theap->visits++;
-  mx_theap_housekeeping(theap);
+  mx_theap_housekeeping(theap, size);
   if (MX_PADDING) check_some(theap);
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
@@ -70,7 +70,7 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
     mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
     return mx_alloc_failed(size);
   }
-  note_visit(theap);
+  note_visit(theap, size);
   void* p = NULL;
   if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
   if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
@@ -125,7 +125,7 @@ mx_cold static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero)
   void* p = NULL;
   if (size <= MX_MAX_ALLOC) {
     mx_call_enter();
-    note_visit(theap);  // with a high rate there are no others
+    note_visit(theap, size);  // with a high rate there are no others
     p = mx_sample_turn(theap, size, zero, MX_HARDEN ? NULL : mx_frame_address());
     mx_call_leave();
   }

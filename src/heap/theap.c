@@ -543,12 +543,13 @@ static bool has_grown(mx_theap_collecting_t* collecting) {
   return true;
 }
 
-void mx_theap_housekeeping(mx_theap_t* theap) {
+void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
   if (mx_unlikely(visit != NULL)) visit();
-  bool is_due = false;
-  if (theap->visits % VISITS_PER_ROUND == 0) {
-    is_due = has_grown(&theap->collecting);
+  const bool is_round = (theap->visits % VISITS_PER_ROUND == 0);
+  // Large blocks are few, and each may be what a round's visits together are not.
+  bool is_due = ((is_round || size > MX_SHARED_MAX) && has_grown(&theap->collecting));
+  if (is_round) {
     release_idle(theap);
     mx_magazines_clear(theap, false);
     if (theap->retained.slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);

@@ -27,7 +27,7 @@ bool mx_theap_verify(const mx_theap_t* theap);
 // Whether all its lists and pages are as they should be (debug level 3). Its thread only.
 bool mx_theap_is_valid(const mx_theap_t* theap);
 // Work of every few slow visits.
-void mx_theap_housekeeping(mx_theap_t* theap);
+void mx_theap_housekeeping(mx_theap_t* theap, size_t size);
 // Runs the program's deferred-free function in this thread, unless it is running.
 void mx_theap_deferred_free(mx_theap_t* theap, bool force);
 MX_END_DECLS

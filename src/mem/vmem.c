@@ -2,6 +2,9 @@
 // Accounted memory from the OS, and the pool of metadata on top of it.
 #include "vmem.h"
 
+#include <string.h>
+
+#include "../base/check.h"
 #include "../base/hooks.h"
 #include "../base/lock.h"
 #include "../base/options.h"
@@ -348,6 +351,68 @@ bool mx_vmem_discard(void* p, size_t size) {
   if (!mx_os_purge(p, size)) return false;
   mx_counter_add(&mx_process_counters.purged, (int64_t)size);
   return true;
+}
+
+#define CLEARED_PART MX_MIB
+#define CLEARED_LEAST (8 * CLEARED_PART)
+#define CLEARED_LOOKS 8
+
+// To write an OS page that is not there takes longer than to write eight that are, and its memory may
+// never be needed.
+typedef enum fill_e {
+  FILL_WRITTEN,  // all of it is likely to hold something
+  FILL_MIXED,    // there are OS pages of zeros, which may be the system's as long as they are read
+  FILL_SPARSE,   // little of it is present
+} fill_t;
+
+static bool reads_as_zero(const uint8_t* p, size_t size) {
+  static const uint64_t zero;
+  const size_t rest = size - sizeof(zero);
+  return memcmp(p, &zero, sizeof(zero)) == 0 && memcmp(p, p + sizeof(zero), rest) == 0;
+}
+
+static fill_t fill_of(const uint8_t* part) {
+  const size_t unit = mx_facts.os_page, step = CLEARED_PART / CLEARED_LOOKS;
+  if (mx_os_is_sparse(part, CLEARED_PART)) return FILL_SPARSE;
+  for (size_t i = 0; i < CLEARED_LOOKS; i++) {
+    const size_t within = (i * 37 + 5) % 64 * unit % step;  // so that no stride meets them all
+    if (reads_as_zero(part + i * step + within, unit)) return FILL_MIXED;
+  }
+  return FILL_WRITTEN;
+}
+
+// The longer what is written at once the faster, since processors then read none of it.
+static void clear_run(fill_t fill, uint8_t* p, size_t size) {
+  const size_t unit = mx_facts.os_page;
+  if (size == 0 || (fill == FILL_SPARSE && mx_vmem_discard(p, size))) return;
+  if (fill != FILL_MIXED) {
+    memset(p, 0, size);
+    return;
+  }
+  for (size_t at = 0; at < size; at += unit) {
+    if (!reads_as_zero(p + at, unit)) memset(p + at, 0, unit);
+  }
+}
+
+void mx_vmem_clear(void* p, size_t size) {
+  if (size < CLEARED_LEAST) {
+    memset(p, 0, size);
+    return;
+  }
+  uint8_t* const end = (uint8_t*)p + size;
+  uint8_t* at = (uint8_t*)mx_align_up((uintptr_t)p, mx_facts.os_page);
+  memset(p, 0, (size_t)(at - (uint8_t*)p));
+  uint8_t* run = at;
+  fill_t fill = fill_of(at);
+  for (at += CLEARED_PART; (size_t)(end - at) >= CLEARED_PART; at += CLEARED_PART) {
+    const fill_t next = fill_of(at);
+    if (next == fill) continue;
+    clear_run(fill, run, (size_t)(at - run));
+    run = at;
+    fill = next;
+  }
+  clear_run(fill, run, (size_t)(at - run));
+  memset(at, 0, (size_t)(end - at));
 }
 
 // ---- metadata ----------------------------------------------------------------------------------

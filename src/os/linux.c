@@ -343,6 +343,20 @@ bool mx_os_seems_present(const void* p, size_t size) {
   return true;
 }
 
+bool mx_os_is_sparse(const void* p, size_t size) {
+  uint8_t state[256];
+  const size_t unit = mx_facts.os_page, pages = size / unit;
+  size_t present = 0;
+  if (has_filter()) return false;
+  for (size_t done = 0, n; done < pages; done += n) {
+    n = mx_min(pages - done, sizeof(state));
+    const uintptr_t at = (uintptr_t)p + done * unit;
+    if (mx_syscall3(SYS_mincore, at, n * unit, state) != 0) return false;
+    for (size_t i = 0; i < n; i++) present += state[i] & 1;
+  }
+  return present < pages / 4;
+}
+
 void mx_os_refuse_large(void* p, size_t size) { advise(p, size, MADV_NOHUGEPAGE); }
 
 void mx_os_advise_numa(void* p, size_t size, int node) {

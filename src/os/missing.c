@@ -37,6 +37,11 @@ bool mx_os_seems_present(const void* p, size_t size) {
   return false;
 }
 
+bool mx_os_is_sparse(const void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
+
 bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
   (void)p, (void)size, (void)read_only;
   return false;

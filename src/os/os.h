@@ -75,6 +75,9 @@ void mx_os_refuse_large(void* p, size_t size);
 // Whether each of 16 OS pages all over a range, which has as many at least, is present in memory;
 // false where that cannot be told.
 bool mx_os_seems_present(const void* p, size_t size);
+// Whether less than a quarter of a range's whole OS pages is present; false where that cannot be
+// told.
+bool mx_os_is_sparse(const void* p, size_t size);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 

@@ -115,6 +115,10 @@ bool mx_os_seems_present(const void* p, size_t size) {
   (void)p, (void)size;
   return false;
 }
+bool mx_os_is_sparse(const void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
 void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }

@@ -125,6 +125,19 @@ def test_sizes_in_a_loop():
            f"{25 * 40 * 256} OS pages")
 
 
+def test_large_blocks_that_follow():
+    r = run("follow", 400, 28)
+    expect(r["after"] <= 1.3 * r["before"],
+           f"{r['after'] / 1024:.1f} MiB with 28 MiB in large blocks, {r['before'] / 1024:.1f} MiB with as "
+           "much in smaller ones before")
+
+
+def test_tables_that_stay_empty():
+    r = run("tables", 6, 64)
+    grown = (r["most"] - r["before"]) / 1024
+    expect(grown <= 8, f"{grown:.1f} MiB more with the last of six empty tables of 64 MiB")
+
+
 def test_few_blocks_of_many_sizes():
     r = run("slack", 10)
     most = run("slack", 10, purge_holes=0)

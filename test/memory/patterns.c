@@ -12,6 +12,9 @@
 //   patterns committed                    statistics against /proc/self/smaps
 //   patterns sizes ROUNDS MIB             sizes that take turns, each leaving some blocks behind
 //   patterns slack COUNT                  COUNT blocks of each of many sizes, in memory used before
+//   patterns follow COUNT MIB             COUNT blocks to 128 KiB are freed, then MIB in large ones
+//   patterns tables COUNT MIB EVERY       as often, a byte in EVERY of MIB that calloc made is read and
+//                                         written; 0: all are read, and one is written
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL;
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
@@ -302,6 +305,41 @@ static int run_slack(size_t count) {
   return 0;
 }
 
+// ---- large blocks ------------------------------------------------------------------------------
+
+// What each size keeps of its own was enough for all that follows.
+static int run_follow(size_t count, size_t mib) {
+  static unsigned char *blocks[1000], *large[200];
+  if (count > 1000 || mib > 100) return 2;
+  for (size_t i = 0; i < count; i++) blocks[i] = make(16384 + i * 104729 % 114688);
+  printf("before=%ld\n", resident_kib());
+  for (size_t i = 0; i < count; i++) free(blocks[i]);
+  size_t n = 0;
+  for (size_t size = 2 * MIB, sum = 0; sum < mib * MIB; sum += size, size += MIB / 2) {
+    large[n++] = make(size);
+  }
+  printf("after=%ld\n", resident_kib());
+  while (n > 0) free(large[--n]);
+  return 0;
+}
+
+static int run_tables(int count, size_t mib, size_t every) {
+  size_t sum = 0;
+  printf("before=%ld\n", resident_kib());
+  for (int i = 0; i < count; i++) {
+    unsigned char* const p = calloc(mib, MIB);
+    if (p == NULL) return 3;
+    for (size_t at = 0; at < mib * MIB; at += (every > 0 ? every : 512)) {
+      sum += p[at];
+      if (every > 0) p[at] = 1;
+    }
+    p[(size_t)i * MIB % (mib * MIB)] = 1;
+    if (i + 1 == count) printf("most=%ld\n", resident_kib());
+    free(p);
+  }
+  return sum != 0;
+}
+
 // ---- sizes -------------------------------------------------------------------------------------
 
 #define SIZES 5
@@ -415,6 +453,8 @@ int main(int argc, char** argv) {
   if (strcmp(what, "grow") == 0) return run_grow((size_t)n[0]);
   if (strcmp(what, "committed") == 0) return run_committed();
   if (strcmp(what, "slack") == 0) return run_slack((size_t)n[0]);
+  if (strcmp(what, "follow") == 0) return run_follow((size_t)n[0], (size_t)n[1]);
+  if (strcmp(what, "tables") == 0) return run_tables((int)n[0], (size_t)n[1], (size_t)n[2]);
   if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);

@@ -48,7 +48,7 @@ int main(void) {
   size_t visits = 0, most = 0;
   for (size_t before = PAGES - 1, now; before > 0 && visits < PAGES; visits++, before = now) {
     theap->visits++;
-    mx_theap_housekeeping(theap);
+    mx_theap_housekeeping(theap, 1);
     now = theap->lists.partial_count[BIN];
     if (before - now > most) most = before - now;
     if (visits % 1000 == 0) EXPECT(mx_theap_is_valid(theap));
