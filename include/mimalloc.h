@@ -955,7 +955,7 @@ mi_decl_export int mi_reserve_os_memory_ex(size_t size, bool commit, bool allow_
 /// @param is_pinned     it may never be decommitted (locked memory, large OS pages)
 /// @param is_zero       it holds nothing but zero bytes
 /// @param numa_node     the node it lies on, or -1
-/// @returns false if it is too small or no record of it could be made
+/// @returns false if it is too small, was brought before, or no record of it could be made
 mi_decl_export bool mi_manage_os_memory(void* start, size_t size, bool is_committed, bool is_pinned,
                                         bool is_zero, int numa_node) mi_attr_noexcept;
 
@@ -968,7 +968,7 @@ mi_decl_export bool mi_manage_os_memory(void* start, size_t size, bool is_commit
 /// @param numa_node     the node it lies on, or -1
 /// @param exclusive     only for heaps of mi_heap_new_in_arena()
 /// @param arena_id      gets the id, or NULL on failure; may be NULL
-/// @returns false if it is too small or no record of it could be made
+/// @returns false if it is too small, was brought before, or no record of it could be made
 mi_decl_export bool mi_manage_os_memory_ex(void* start, size_t size, bool is_committed,
                                            bool is_pinned, bool is_zero, int numa_node,
                                            bool exclusive, mi_arena_id_t* arena_id)
@@ -986,7 +986,7 @@ mi_decl_export bool mi_manage_os_memory_ex(void* start, size_t size, bool is_com
 ///                        from this library; NULL for the system's own way
 /// @param commit_fun_arg  handed to it
 /// @param arena_id        gets the id, or NULL on failure; may be NULL
-/// @returns false if it is too small or no record of it could be made
+/// @returns false if it is too small, was brought before, or no record of it could be made
 mi_decl_export bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinned,
                                      bool is_zero, int numa_node, bool exclusive,
                                      mi_commit_fun_t* commit_fun, void* commit_fun_arg,

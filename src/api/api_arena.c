@@ -57,6 +57,20 @@ int mi_reserve_os_memory(size_t size, bool commit, bool allow_large) mi_attr_noe
 
 // ---- memory of the program's -------------------------------------------------------------------
 
+// Whether a part of it was brought before: two arenas would hand out the same blocks.
+static bool is_brought(uintptr_t start, uintptr_t end) {
+  bool found = false;
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
+    for (size_t i = mx_load_acquire(&s->arenas.count); i-- > 0;) {
+      const mx_arena_t* const arena = mx_arena_at(&s->arenas, i);
+      if (arena == NULL || arena->mapping != NULL) continue;
+      const uintptr_t first = (uintptr_t)arena->start;
+      found = found || (start < first + arena->slices * MX_SLICE_SIZE && first < end);
+    }
+  }
+  return found;
+}
+
 bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinned, bool is_zero,
                       int numa_node, bool exclusive, mi_commit_fun_t* commit_fun,
                       void* commit_fun_arg, mi_arena_id_t* arena_id) mi_attr_noexcept {
@@ -69,6 +83,10 @@ bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinne
   }
   if (((uintptr_t)start + size - 1) >> (MX_PAGEMAP_BITS - 1) >> 1 != 0) {
     mx_warning("memory of %zu bytes at %p lies above the addresses that serve\n", size, start);
+    return false;
+  }
+  if (is_brought(first, (uintptr_t)start + size)) {
+    mx_warning("memory of %zu bytes at %p is an arena's already\n", size, start);
     return false;
   }
   mx_arena_config_t config = mx_arena_config(start, size);

@@ -42,7 +42,7 @@ void mx_fork_begin(void);
 bool mx_fork_has_begun(void);
 // Takes a lock, unless this thread has it already. False: let go of all and begin again behind
 // mx_fork_wait, because others may wait for this thread. That has an end: a fork goes on without a
-// lock that it does not get in a second.
+// lock that one holder keeps for a second.
 bool mx_fork_take(mx_lock_t* lock);
 void mx_fork_wait(void);
 // Lets go of what this fork took.

@@ -54,6 +54,7 @@ unsigned long mx_host_pid(void);
 // ---- time --------------------------------------------------------------------------------------
 uint64_t mx_host_clock_nsecs(void);  // monotonic
 uint64_t mx_host_wall_nsecs(void);   // since 1970
+uint64_t mx_host_used_nsecs(void);   // of a processor, by this thread
 MX_END_DECLS
 
 #endif

@@ -89,6 +89,8 @@ uint64_t mx_host_clock_nsecs(void) { return nsecs_of(CLOCK_MONOTONIC); }
 
 uint64_t mx_host_wall_nsecs(void) { return nsecs_of(CLOCK_REALTIME); }
 
+uint64_t mx_host_used_nsecs(void) { return nsecs_of(CLOCK_THREAD_CPUTIME_ID); }
+
 // ---- modules -----------------------------------------------------------------------------------
 
 #if defined(__APPLE__)

@@ -77,28 +77,45 @@ void mx_pause(unsigned turn) {
 
 // ---- the lock ----------------------------------------------------------------------------------
 
+// Milliseconds of one hold that a fork waits for before it lets go of all that it took and begins
+// again, and after which it goes on without the locks that it does not get.
+#define TRY_MSECS ((uint64_t)10)
+#define GIVE_UP_MSECS 1000
+
 // Without a look before: a word that is read first, and then written, has two faults at a start.
 static bool take_lock(mx_lock_t* lock, uintptr_t as) {
   uintptr_t none = 0;
   return mx_cas_strong_acq_rel(&lock->holder, &none, as);
 }
 
-// Until a time of the clock (0: without end).
-static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t until) {
+// Until one holder keeps the lock for so many milliseconds (0: without end): one that goes from
+// hand to hand is only busy. When this thread does not get to run, the holder may not, either: of
+// each sleep no more is counted than was asked for.
+static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t msecs) {
   const uintptr_t self = mx_thread_id();
   for (unsigned spins = 0; spins < SPINS; spins++) {
     if (mx_load_relaxed(&lock->holder) == 0 && take_lock(lock, self)) return true;
     mx_spin_hint();
   }
+  uintptr_t last = 0;
+  uint64_t waited = 0;
   while (!take_lock(lock, self | WAITED)) {
     uintptr_t seen = mx_load_relaxed(&lock->holder);
     if (seen == 0) continue;
+    if (seen != last) waited = 0;
     const bool is_noted =
         ((seen & WAITED) != 0 || mx_cas_strong_acq_rel(&lock->holder, &seen, seen | WAITED));
     if (!is_noted) continue;
-    const uint64_t now = (until == 0 ? 0 : mx_os_clock_msecs());
-    if (until != 0 && now >= until) return false;
-    sleep_on(lock, seen | WAITED, until == 0 ? 0 : until - now);
+    last = seen | WAITED;
+    if (msecs == 0) {
+      sleep_on(lock, last, 0);
+      continue;
+    }
+    if (waited >= msecs) return false;
+    const uint64_t before = mx_os_clock_msecs();
+    sleep_on(lock, last, TRY_MSECS);
+    const uint64_t slept = mx_os_clock_msecs() - before;
+    waited += (slept < TRY_MSECS ? slept : TRY_MSECS);
   }
   return true;
 }
@@ -131,16 +148,12 @@ void mx_lock_reset(mx_lock_t* lock) {
 
 // ---- forks -------------------------------------------------------------------------------------
 
-// Milliseconds that a fork waits for a lock before it lets go of all that it took and begins again,
-// and after which it goes on without those that it does not get.
-#define TRY_MSECS 10
-#define GIVE_UP_MSECS 1000
-
 #define LEVELS 4  // forks of one thread inside each other; those further in share the last place
 
 typedef struct fork_s {
-  uint64_t until;  // when it goes on without, 0: it has got all so far
-  bool is_inside, has_missed;
+  bool is_inside;
+  bool gives_up;    // does not wait again for what it missed
+  bool has_missed;  // goes on without a lock
 } fork_t;
 
 mx_used static mx_thread_local uint32_t fork_level;
@@ -158,8 +171,7 @@ void mx_fork_begin(void) {
   mx_tls(fork_level)++;
   fork_t* const f = this_fork();
   f->is_inside = is_inside;
-  f->has_missed = false;
-  f->until = 0;
+  f->gives_up = f->has_missed = false;
 }
 
 mx_cold bool mx_fork_has_begun(void) { return mx_tls(fork_level) != 0; }
@@ -179,17 +191,12 @@ bool mx_fork_has_missed(void) { return mx_tls(fork_level) != 0 && this_fork()->h
 bool mx_fork_take(mx_lock_t* lock) {
   if (mx_lock_is_mine(lock)) return true;
   mx_call_enter();
-  if (mx_unlikely(!take_lock(lock, mx_thread_id()))) {
-    const uint64_t now = mx_os_clock_msecs();
+  if (mx_unlikely(!take_lock(lock, mx_thread_id())) && !wait_for(lock, TRY_MSECS)) {
+    mx_call_leave();
     fork_t* const f = this_fork();
-    if (f->until == 0) f->until = now + GIVE_UP_MSECS;
-    const bool is_last = (now >= f->until);
-    if (!wait_for(lock, is_last ? now : now + TRY_MSECS)) {
-      mx_call_leave();
-      f->has_missed = is_last;
-      mx_tls(missed) = lock;
-      return is_last;
-    }
+    f->has_missed = f->gives_up;
+    mx_tls(missed) = lock;
+    return f->has_missed;
   }
   lock->fork_level = mx_tls(fork_level);
   return true;
@@ -199,8 +206,12 @@ bool mx_fork_take(mx_lock_t* lock) {
 void mx_fork_wait(void) {
   mx_lock_t* const lock = mx_tls(missed);
   mx_call_enter();
-  if (lock != NULL && wait_for(lock, this_fork()->until)) mx_lock_release(lock);
-  else mx_call_leave();
+  if (wait_for(lock, GIVE_UP_MSECS)) {
+    mx_lock_release(lock);
+    return;
+  }
+  this_fork()->gives_up = true;
+  mx_call_leave();
 }
 
 bool mx_fork_let_go(mx_lock_t* lock) {

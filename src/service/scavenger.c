@@ -18,13 +18,15 @@
 #include "../heap/subproc.h"
 #include "../heap/thread_life.h"
 #include "../heap/trim.h"
+#include "../host/process.h"
 #include "../os/os.h"
 #include "../page/holes.h"
 
 // Slices in use from which on the thread is worth its stack.
 #define WORTH_A_THREAD 32
 
-// Between two looks at pages, in ms. A round takes at most this part of the time.
+// Between two looks at pages, in ms. A round takes at most this part of a processor's time; what it
+// waits for a processor, on a busy machine, is no reason to look less often.
 #define ROUND_MSECS_MIN 250
 #define ROUND_MSECS_MAX 500
 #define ROUND_SHARE 100
@@ -70,10 +72,10 @@ static round_t work(bool with_holes) {
   return round;
 }
 
-static uint64_t round_msecs(uint64_t took) {
+static uint64_t round_msecs(uint64_t used_nsecs) {
   const long delay = mx_option(purge_delay);
   const size_t wanted = (size_t)(delay > 0 ? delay : 0) / 2;
-  const size_t least = mx_max(ROUND_MSECS_MIN, (size_t)took * ROUND_SHARE);
+  const size_t least = mx_max(ROUND_MSECS_MIN, (size_t)(used_nsecs * ROUND_SHARE / 1000000));
   return mx_max(mx_min(wanted, ROUND_MSECS_MAX), least);
 }
 
@@ -116,8 +118,8 @@ static void run(void) {
   // The thread's own, so that it is never set when there is none.
   mx_store_release(&mx_arenas_background, &wake_up);
   while (mx_load_acquire(&state) == RUNNING) {
-    const uint64_t start = mx_os_clock_msecs();
-    const bool with_holes = (start >= next_round && mx_option(purge_holes) != 0);
+    const uint64_t used = mx_host_used_nsecs();
+    const bool with_holes = (mx_os_clock_msecs() >= next_round && mx_option(purge_holes) != 0);
     const round_t round = work(with_holes);
     mx_limits_tick();
     mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
@@ -125,7 +127,7 @@ static void run(void) {
     const uint64_t now = mx_os_clock_msecs();
     if (with_holes) {
       patience = patience_after(patience, &made, round.bytes);
-      next_round = now + round_msecs(now - start) * patience;
+      next_round = now + round_msecs(mx_host_used_nsecs() - used) * patience;
     }
     const bool is_quiet = (with_holes || mx_option(purge_holes) == 0) && !round.has_changed;
     if (is_quiet && round.bytes == 0 && round.next == 0 && !round.has_parked) {

@@ -160,6 +160,10 @@ static void test_manage(void) {
     CHECK_ROW(mi_arena_contains(id, z), n);
     for (size_t i = 0; i < n; i++) CHECK_ROW(z[i] == 0, n);
   }
+  // Two arenas would hand out the same blocks.
+  mi_arena_id_t again = id;
+  CHECK(!mi_manage_os_memory_ex(p + 100, size - 100, true, true, false, 0, false, &again));
+  CHECK(again == NULL && !mi_manage_os_memory(p + size / 2, size / 2, true, false, false, -1));
   mi_heap_destroy(heap);
   mi_collect(true);
   CHECK(mi_manage_os_memory(memory(size, PROT_READ | PROT_WRITE), size, true, false, true, -1));

@@ -19,6 +19,7 @@
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mimalloc-stats.h>
@@ -30,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,6 +87,45 @@ static void idle(double seconds) {
   nanosleep(&t, NULL);
 }
 
+static double number_in(const char* path, const char* form) {
+  char text[256];
+  double number = 0;
+  const int file = open(path, O_RDONLY);
+  if (file < 0) return 0;
+  const ssize_t n = read(file, text, sizeof(text) - 1);
+  close(file);
+  text[n > 0 ? n : 0] = 0;
+  return sscanf(text, form, &number) == 1 ? number : 0;
+}
+
+// Milliseconds for which threads of this process could run and had no processor, in all. Allocates
+// nothing.
+static double msecs_in_queue(void) {
+  char entries[2048], path[300];
+  double total = 0;
+  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  for (long size; folder >= 0 && (size = syscall(SYS_getdents64, folder, entries, 2048)) > 0;) {
+    for (long at = 0; at < size;) {
+      const struct dirent64* const entry = (const struct dirent64*)(void*)(entries + at);
+      at += entry->d_reclen;
+      snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", entry->d_name);
+      if (entry->d_name[0] != '.') total += number_in(path, "%*s %lf") / 1e6;
+    }
+  }
+  if (folder >= 0) close(folder);
+  return total;
+}
+
+// Longer on a busy machine: until a thread that had to wait for a processor has had its time.
+static void idle_patiently(double seconds) {
+  const double begin = msecs(), queued = msecs_in_queue();
+  double left = seconds * 1e3;
+  while (left > 0 && msecs() - begin < seconds * 40e3) {
+    idle(left / 1e3);
+    left = seconds * 1e3 - (msecs() - begin) + (msecs_in_queue() - queued);
+  }
+}
+
 // ---- free --------------------------------------------------------------------------------------
 
 static size_t thin_out(unsigned char** blocks, size_t count, unsigned every) {
@@ -122,7 +163,7 @@ static int run_free(unsigned every, int collect, double seconds) {
   const double before = msecs();
   printf("freed=%ld\n", resident_kib());
   fflush(stdout);
-  idle(seconds);
+  idle_patiently(seconds);
   printf("idle=%ld\nslept=%.0f\n", resident_kib(), msecs() - before);
   for (size_t i = 0; i < count; i++) {
     if (blocks[i] == NULL) continue;
@@ -433,7 +474,7 @@ static int run_threads(unsigned count) {
   pthread_barrier_wait(&barrier);
   printf("peak=%ld\n", resident_kib());
   pthread_barrier_wait(&barrier);
-  idle(3);
+  idle_patiently(3);
   printf("idle=%ld\n", resident_kib());
   pthread_barrier_wait(&barrier);
   for (unsigned i = 0; i < count; i++) pthread_join(ids[i], NULL);

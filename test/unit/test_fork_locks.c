@@ -29,8 +29,8 @@ static int failures;
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
 
 #define LOCKS_MOST 40
-#define HOLD_MSECS 30      // longer than one try
-#define FOR_GOOD_MSECS 1300  // than a fork waits
+#define HOLD_MSECS 30  // longer than one try
+#define FOR_GOOD 0     // until the fork is over
 
 static mx_lock_t* locks[LOCKS_MOST];
 static int count;
@@ -57,8 +57,8 @@ static void collect_locks(mi_heap_t* heap) {
 
 typedef struct holder_s {
   mx_lock_t *first, *second;
-  long msecs;
-  mx_atomic(int) holds, has_ended;
+  uint64_t msecs;
+  mx_atomic(int) holds, has_ended, has_forked;
 } holder_t;
 
 static void* hold(void* arg) {
@@ -67,7 +67,10 @@ static void* hold(void* arg) {
   if (h->second != NULL) mx_lock_acquire(h->second);
   mx_store_release(&h->holds, 1);
   const uint64_t begin = mx_os_clock_msecs();
-  while (mx_os_clock_msecs() - begin < (uint64_t)h->msecs) usleep(1000);
+  while (h->msecs == FOR_GOOD ? mx_load_acquire(&h->has_forked) == 0
+                              : mx_os_clock_msecs() - begin < h->msecs) {
+    usleep(1000);
+  }
   mx_store_release(&h->has_ended, 1);
   if (h->second != NULL) mx_lock_release(h->second);
   mx_lock_release(h->first);
@@ -88,7 +91,8 @@ static int allocates(void) {
   return 0;
 }
 
-static void fork_beside(holder_t* h, bool is_whole) {
+static void fork_beside(holder_t* h) {
+  const bool is_whole = (h->msecs != FOR_GOOD);
   pthread_t thread;
   int status = -1;
   if (pthread_create(&thread, NULL, hold, h) != 0) return;
@@ -101,6 +105,7 @@ static void fork_beside(holder_t* h, bool is_whole) {
   }
   EXPECT(child > 0);
   EXPECT(mx_load_acquire(&h->has_ended) == (is_whole ? 1 : 0));
+  mx_store_release(&h->has_forked, 1);
   EXPECT(waitpid(child, &status, 0) == child);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == (is_whole ? 0 : 7));
   pthread_join(thread, NULL);
@@ -123,13 +128,13 @@ int main(void) {
   void* const p = mi_heap_malloc(heap, 100);
   collect_locks(heap);
   for (int i = 0; i < count; i++) {
-    holder_t one = {locks[i], NULL, HOLD_MSECS, 0, 0};
+    holder_t one = {locks[i], NULL, HOLD_MSECS, 0, 0, 0};
     const int before = failures;
-    fork_beside(&one, true);
+    fork_beside(&one);
     if (failures != before) printf("  lock %d\n", i);
   }
-  holder_t both = {&mx_subproc_list_lock, &mx_subproc_main.lock, FOR_GOOD_MSECS, 0, 0};
-  fork_beside(&both, false);
+  holder_t both = {&mx_subproc_list_lock, &mx_subproc_main.lock, FOR_GOOD, 0, 0, 0};
+  fork_beside(&both);
   mi_free(p);
   mi_heap_delete(heap);
   printf("fork locks: %d failures\n", failures);

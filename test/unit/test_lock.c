@@ -253,6 +253,31 @@ static void fork_without_a_lock(void) {
   EXPECT(mx_call_depth == 0);
 }
 
+// Whoever lets go of the lock, another one has it at once, for longer than a fork waits for one.
+static void* passes_it_on(void* arg) {
+  (void)arg;
+  const double end = seconds_of(CLOCK_MONOTONIC) + 2;
+  for (uintptr_t holder = 0x1000; seconds_of(CLOCK_MONOTONIC) < end; holder ^= 0x3000) {
+    mx_store_release(&kept.holder, holder);
+    usleep(1000);
+  }
+  mx_store_release(&kept.holder, (uintptr_t)0);
+  return NULL;
+}
+
+static void fork_with_a_busy_lock(void) {
+  pthread_t thread;
+  mx_store_release(&kept.holder, (uintptr_t)0x2000);
+  EXPECT(pthread_create(&thread, NULL, passes_it_on, NULL) == 0);
+  mx_fork_begin();
+  while (!mx_fork_take(&kept)) mx_fork_wait();
+  EXPECT(!mx_fork_has_missed() && mx_lock_is_mine(&kept));
+  mx_fork_let_go(&kept);
+  mx_fork_end();
+  pthread_join(thread, NULL);
+  EXPECT(mx_call_depth == 0);
+}
+
 static int late;
 static void comes_after(void) { late++; }
 
@@ -277,6 +302,7 @@ int main(void) {
   real_time();
   forks_inside_of_each_other();
   fork_without_a_lock();
+  fork_with_a_busy_lock();
   what_comes_after();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
