@@ -98,8 +98,10 @@ def plain(*names):
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
-    "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept", "claim", "counters", "poisson",
+    "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+UNIT += [Test("unit/test_table_growth", static=True,
+              command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
@@ -107,7 +109,7 @@ API = plain(*(f"api/{n}" for n in (
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
     "partition", "half_freed", "said_sizes")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
-DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
+DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
@@ -256,7 +258,7 @@ def headers_of(*folders):
     return digest(*(f.read_text() for folder in folders for f in sorted((ROOT / folder).rglob("*.h"))))
 
 
-STAMP = headers_of("src", "include", "test")
+STAMP, TEST_STAMP = headers_of("src", "include"), headers_of("test")
 LOCK = threading.Lock()
 QUICK = 1.5  # processor seconds of a test that --quick runs, at most
 STILL = 40  # seconds in which a test has to do something
@@ -285,7 +287,8 @@ def kept(name, key, make):
 
 
 def fresh_object(source, build, flags):
-    key = digest(source.read_text(), STAMP, build, *FLAGS, *flags)
+    of_test = TEST_STAMP if source.is_relative_to(ROOT / "test") else ""
+    key = digest(source.read_text(), STAMP + of_test, build, *FLAGS, *flags)
     return kept(source.relative_to(ROOT).as_posix() + ".o", key,
                 lambda part: compile_one(source, part, [*BUILDS[build], *flags]))
 
@@ -436,7 +439,7 @@ TIMES = {}
 def seconds_of(test, build):
     """How long a test takes as it is; None: it fails, or has nothing to say here."""
     own = digest(*((ROOT / "test" / s).read_text() for s in test.sources()))
-    key = f"{test.name} {test.command[0:2]} {build} {own} {digest(STAMP)}"
+    key = f"{test.name} {test.command[0:2]} {build} {own} {digest(STAMP + TEST_STAMP)}"
     file = OUT / "times.json"
     with LOCK:
         if not TIMES and file.exists():
@@ -529,7 +532,7 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.state = digest(STAMP, (ROOT / "src" / file).read_text())
         tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
-        self.tests = digest(str(builds_of(file)), str(options.quick), options.tests or "", *(
+        self.tests = digest(TEST_STAMP, str(builds_of(file)), str(options.quick), options.tests or "", *(
             (ROOT / "test" / s).read_text() for t in tests for s in t.sources()))
         known = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.found = known.get("found", {}) if known.get("state") == self.state else {}
