@@ -112,6 +112,7 @@ MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
+MOCKED += [Test("stress/os/times", kind="mocked", static=True)]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,
                 command=("env", *where, "{program}", "0"))
