@@ -83,9 +83,10 @@ static void test_delay(long mult) {
 }
 
 // What is younger waits on, and is looked at again after a quarter of the delay.
-static void test_age(void) {
+static void test_age(bool is_old_first) {
   begin(64, 100);
-  const mx_slices_t old = take(8), young = take(8);
+  const mx_slices_t one = take(8), other = take(8);
+  const mx_slices_t old = (is_old_first ? one : other), young = (is_old_first ? other : one);
   give_back(old);
   mock_sleep(60);
   give_back(young);
@@ -118,7 +119,11 @@ static void test_used_again(void) {
 
 static void test_extremes(void) {
   begin(64, 0);
-  const mx_slices_t got = take(8);
+  mx_slices_t got = take(8);
+  mx_arena_untouch(arena, got.start, 8 * MX_SLICE_SIZE);
+  give_back(got);  // nothing was used, and nothing waits
+  check(waiting() == 0 && next_purge() == 0);
+  got = take(8);
   give_back(got);
   check(waiting() == 0 && is_gone(got.index, 8));
   mi_option_set(mi_option_purge_delay, -1);
@@ -194,6 +199,12 @@ static void test_limit(void) {
   mx_store_relaxed(&mx_memory_limit.bytes, committed * 8 / 7 - 8 * 1024);
   give_back(more);
   check(waiting() == 0 && is_gone(more.index, 64));
+  // Nor is that left to somebody in the background.
+  mx_store_relaxed(&mx_arenas_background, &on_wake);
+  const mx_slices_t again = take(64);
+  give_back(again);
+  check(waiting() == 0 && is_gone(again.index, 64));
+  mx_store_relaxed(&mx_arenas_background, NULL);
   mx_store_relaxed(&mx_memory_limit.bytes, (size_t)0);
   end();
 }
@@ -220,6 +231,13 @@ static void test_least_run(void) {
   check(next_purge() == now() + 26);
   mx_arenas_purge(&mine, true);
   check(waiting() == 0 && is_gone(got[0].index, 3));
+  // Without a delay they are looked at again, too.
+  mi_option_set(mi_option_purge_delay, 0);
+  got[0] = take(3);
+  give_back(got[0]);
+  check(waiting() == 3);
+  tick_after(5);
+  check(waiting() == 3 && next_purge() != 0);
   mi_option_set(mi_option_minimal_purge_size, 0);
   end();
   // Pieces of large OS pages would come back as small ones.
@@ -248,15 +266,18 @@ static void test_refaults(void) {
   tick_after(101);
   check(gone() == 40 && keep() == 0);
   // Pages count that get memory which has to be faulted in; huge blocks say themselves what does.
-  const mx_slices_t first = take(1), second = take(1), huge = take(3);
-  check(gone() == 38 && keep() == 2);
+  const mx_slices_t first = take(1);
   const uint64_t until = mx_load_relaxed(&mine.keep_until);
   check(until == now() + KEEP_MSECS);
+  mock_sleep(5);
+  const mx_slices_t second = take(1), huge = take(3);
+  check(gone() == 38 && keep() == 2);
   mx_arenas_note_fresh(&mine, 5);
   check(gone() == 33 && keep() == 7 && mx_load_relaxed(&mine.keep_until) == until);
   // Where as much waits it would not have helped to wait longer.
   give_back(huge);
   mx_arenas_note_fresh(&mine, 3);
+  mx_arenas_note_fresh(&mine, 1);
   check(gone() == 33 && keep() == 7);
   mx_arenas_note_fresh(&mine, 4);
   check(gone() == 32 && keep() == 8);
@@ -274,14 +295,75 @@ static void test_refaults(void) {
   mx_arenas_purge_tick(&mine);
   check(keep() == 4 && waiting() == 4 && gone() == left - left / 2 - left % 2 + 4);
   check(mx_load_relaxed(&mine.keep_until) == now() + KEEP_MSECS);
+  mx_store_relaxed(&mine.keep_until, now());
+  mx_arenas_purge(&mine, true);
+  check(keep() == 2);
+  mx_store_relaxed(&mine.keep, (intptr_t)4);
   // No more than what went is wanted again.
   mx_store_relaxed(&mine.gone, (intptr_t)2);
   mx_arenas_note_fresh(&mine, 50);
   check(gone() == 0 && keep() == 6);
   mx_arenas_note_fresh(&mine, 50);
   check(gone() == 0 && keep() == 6);
+  mx_store_relaxed(&mine.keep, (intptr_t)0);
+  mock_sleep(7);
+  mx_arenas_note_fresh(&mine, 50);
+  check(keep() == 0 && mx_load_relaxed(&mine.keep_until) < now() + KEEP_MSECS);
   give_back(first);
   give_back(second);
+  end();
+}
+
+// ---- what is purged ----------------------------------------------------------------------------
+
+// Of addresses that are mapped piece by piece only those of large OS pages are unmapped, to be had
+// without them.
+static void test_large(void) {
+  if (!MX_PIECEWISE || MX_SCATTER) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  mi_option_set(mi_option_purge_delay, 100);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  check(arena != NULL && !arena->is_reserved);
+  const mx_slices_t got = take(4), large = take(4);
+  mx_arena_want_large(arena, large.index, 2);
+  give_back(got);
+  give_back(large);
+  tick_after(101);
+  check(waiting() == 0 && is_gone(got.index, 4) && is_gone(large.index, 4));
+  const size_t left = mx_bits_count(arena->committed, got.index, 4) +
+                      mx_bits_count(arena->committed, large.index, 4);
+  check(left == (got.index + 4 == large.index || large.index + 4 == got.index ? 0 : 4));
+  check(mx_bits_count(arena->large, 0, arena->slices) == 0);
+  const mx_slices_t plain = take(3);
+  give_back(plain);
+  tick_after(101);
+  check(is_gone(plain.index, 3) && mx_bits_count(arena->committed, plain.index, 3) == 3);
+  end();
+}
+
+// After a fork what is noted of a slice is made true. What was reserved as a whole is committed for
+// good, where the system overcommits.
+static void test_settle(void) {
+  begin(16, 100);
+  const mx_slices_t got = take(2);
+  mx_arena_settle(arena, got.index);
+  check(mx_bits_count(arena->committed, got.index, 2) == 2);
+  end();
+  if (!MX_PIECEWISE) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  const mx_slices_t one = take(1);
+  const int64_t reserved = mx_load_relaxed(&mx_process_counters.reserved.current);
+  mock_fault("uncut");
+  mock_fail_next();
+  mx_arena_settle(arena, one.index);
+  mock_heal();
+  mock_fault("plain");
+  check(mx_bits_test(arena->committed, one.index));  // it could not be unmapped
+  mx_arena_settle(arena, one.index);
+  check(!mx_bits_test(arena->committed, one.index));
+  check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved - (int64_t)MX_SLICE_SIZE);
+  check(!mx_arena_is_present(arena, one.start, mx_facts.os_page));
   end();
 }
 
@@ -292,7 +374,8 @@ int main(int argc, char** argv) {
   if (!mx_os_overcommits()) return 77;
   test_delay(1);
   test_delay(10);
-  test_age();
+  test_age(true);
+  test_age(false);
   test_used_again();
   test_extremes();
   test_bound(0, 0, FLOOR, BATCH);
@@ -302,6 +385,8 @@ int main(int argc, char** argv) {
   test_limit();
   test_least_run();
   if (!MX_SCATTER) test_refaults();
+  test_large();
+  test_settle();
   mx_store_relaxed(&mx_os_scarce, true);
   test_bound(320, 0, 320 / 32, 4);
   mx_store_relaxed(&mx_os_scarce, false);
