@@ -58,7 +58,15 @@ LINKED = ["-lm", "-lpthread", "-ldl"]
 # Of a library to test on: what of the sources is not in it, what else is, and how it is compiled.
 KINDS = {"inner": (r"override/", [], []),
          "mocked": (r"override/|os/(linux|libc)\.c", ["test/stress/os/mock_os.c"], []),
-         "override": (r"^$", [], ["-DMI_MALLOC_OVERRIDE=1"])}
+         "override": (r"^$", [], ["-DMI_MALLOC_OVERRIDE=1"]),
+         "explored": (r"(?!(base|mem|arena|page|heap|alloc|test)/|os/lock\.c)",
+                      [f"test/explore/{n}.c" for n in ("scenarios", "scenarios_heap", "scenarios_holes", "world",
+                                                       "explore_os", "model", "hooks")],
+                      ["-fsanitize=thread", "-DMX_EXPLORE", "-include",
+                       str(ROOT / "test/explore/atomic_explore.h")])}
+# What of a kind is compiled in another way for it.
+OWN_FLAGS = {"override": r"(override|api|alloc|service)/",
+             "explored": r"(?!test/explore/(model|hooks)\.c)"}
 LAYERS = {"fuzz": "model", "api": "api", "unit": "unit", "debug": "unit"}
 
 
@@ -72,6 +80,7 @@ class Test:
     builds: tuple = ("debug", "release", "secure")
     flags: tuple = ()
     static: bool = False  # names that a shared library hides are used
+    of_orders: bool = False  # for changes of what orders memory, and for no others
 
     def sources(self):
         return [f"{self.name}.c", *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
@@ -132,7 +141,9 @@ PROFILE = [*plain("profile/calls", "profile/callbacks"),
            by_script("profile/pins", "profile/check_pins.py", builds=("release",)),
            by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
                      "{program}", preload=None)]
-CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
+EXPLORED = [Test("explore/engine", kind="explored", builds=("release",), static=True, of_orders=True,
+                 command=("{program}", "--limit", "0.3", "--random", "0.1"))]
+CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *EXPLORED, *INSIDE, *PRELOADED]
 # What reaches a file: all of the longest beginning of its name, in this order.
 REACHED_BY = {
     "": CORE,
@@ -207,6 +218,9 @@ class Mutant:
 
     def key(self):
         return f"{self.number + 1}: {self.kind}: {self.changed.strip()}"
+
+    def orders(self):
+        return self.kind == "weaken" or "mx_fence" in self.changed
 
 
 def mutants_of(file):
@@ -300,8 +314,7 @@ def objects_of(build, kind, without=()):
     for source in [*sorted((ROOT / "src").glob("*/*.c")), *(ROOT / m for m in more)]:
         name = source.relative_to(ROOT / "src" if source.is_relative_to(ROOT / "src") else ROOT).as_posix()
         if name not in without and not re.match(left_out, name):
-            # Only that floor, and what ends the process, is compiled in another way for it.
-            own = flags if re.match(r"override/|api/|alloc/|service/", name) else []
+            own = flags if re.match(OWN_FLAGS.get(kind, ""), name) else []
             yield fresh_object(source, build, [*LIBRARY_FLAGS, *own])
 
 
@@ -491,9 +504,9 @@ def tests_of(file, build, options):
     if options.tests:
         tests = [t for t in tests if t.name in options.tests.split(",")]
     if file.endswith(".h"):  # one object has all: it starts at once, and on the real system
-        tests = [t for t in tests if t.kind != "mocked" and t.name not in WANT_PARTS]
+        tests = [t for t in tests if t.kind in ("inner", "override") and t.name not in WANT_PARTS]
     named = pathlib.Path(file).stem
-    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, seconds_of(t, build) or 0))
+    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, 0 if t.of_orders else seconds_of(t, build) or 0))
 
 
 def judge(mutant, options):
@@ -509,8 +522,10 @@ def judge(mutant, options):
         for build in builds_of(mutant.file):
             libraries = {}
             for test in tests_of(mutant.file, build, options):
+                if test.of_orders and not mutant.orders():
+                    continue
                 took = seconds_of(test, build)
-                if took is None or (options.quick and took > QUICK):
+                if took is None or (options.quick and took > QUICK and not test.of_orders):
                     continue
                 if test.kind not in libraries:
                     libraries[test.kind] = mutant_library(mutant, build, test.kind, folder)
