@@ -192,7 +192,7 @@ def changes_of(line):
         yield "drop", re.sub(r"^( *)(.*)$", r"\1;  // \2", line)
     for changed in exchanged(line):
         yield "exchange", changed
-    for old, new in (("_acquire(", "_relaxed("), ("store_release(", "store_relaxed(")):
+    for old, new in (("load_acquire(", "load_relaxed("), ("store_release(", "store_relaxed(")):
         if old in line:
             yield "weaken", line.replace(old, new, 1)
     found = re.match(r"( +)return (?!0|NULL|false)(.+);$", line)
@@ -303,8 +303,10 @@ def kept(name, key, make):
 
 
 def fresh_object(source, build, flags):
-    of_test = TEST_STAMP if source.is_relative_to(ROOT / "test") else ""
-    key = digest(source.read_text(), STAMP + of_test, build, *FLAGS, *flags)
+    more = TEST_STAMP if source.is_relative_to(ROOT / "test") else ""
+    if source.name == "static.c":
+        more = digest(*(f.read_text() for f in sorted((ROOT / "src").rglob("*.c"))))
+    key = digest(source.read_text(), STAMP + more, build, *FLAGS, *flags)
     return kept(source.relative_to(ROOT).as_posix() + ".o", key,
                 lambda part: compile_one(source, part, [*BUILDS[build], *flags]))
 
@@ -331,9 +333,10 @@ def link_library(own, objects, folder):
     return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
 
 
-def plain_library(build, kind):
-    """A folder with the library as it is."""
-    objects = list(objects_of(build, kind))
+def plain_library(build, kind, is_whole=False):
+    """A folder with the library as it is; as one object, as it is tried with a changed header."""
+    objects = [fresh_object(ROOT / "src/static.c", build, [*LIBRARY_FLAGS, *KINDS[kind][2]])] if is_whole else \
+        list(objects_of(build, kind))
     folder = OUT / "kept" / f"plain-{build}-{kind}-{digest(*map(str, objects))}"
     with LOCK:
         if not (folder / "libunder.so").exists() and not link_library([], objects, folder):
@@ -451,10 +454,10 @@ def run_test(test, build, folder, processor):
 TIMES = {}
 
 
-def seconds_of(test, build):
+def seconds_of(test, build, is_whole):
     """How long a test takes as it is; None: it fails, or has nothing to say here."""
     own = digest(*((ROOT / "test" / s).read_text() for s in test.sources()))
-    key = f"{test.name} {test.command[0:2]} {build} {own} {digest(STAMP + TEST_STAMP)}"
+    key = f"{test.name} {test.command[0:2]} {build} {is_whole} {own} {digest(STAMP + TEST_STAMP)}"
     file = OUT / "times.json"
     with LOCK:
         if not TIMES and file.exists():
@@ -462,7 +465,7 @@ def seconds_of(test, build):
     if key not in TIMES:
         good, took, tries = False, 0, 3 * (build in test.builds)
         while good is False and tries > 0:  # a busy machine may fail one
-            good, took = run_test(test, build, plain_library(build, test.kind), 60)
+            good, took = run_test(test, build, plain_library(build, test.kind, is_whole), 60)
             tries -= 1
         with LOCK:
             TIMES[key] = took if good else None
@@ -500,13 +503,14 @@ KILLS = collections.defaultdict(collections.Counter)
 
 
 def tests_of(file, build, options):
-    tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
+    tests, is_whole = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)], file.endswith(".h")
     if options.tests:
         tests = [t for t in tests if t.name in options.tests.split(",")]
-    if file.endswith(".h"):  # one object has all: it starts at once, and on the real system
+    if is_whole:  # one object has all: it starts at once, and on the real system
         tests = [t for t in tests if t.kind in ("inner", "override") and t.name not in WANT_PARTS]
     named = pathlib.Path(file).stem
-    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, 0 if t.of_orders else seconds_of(t, build) or 0))
+    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name,
+                                        0 if t.of_orders else seconds_of(t, build, is_whole) or 0))
 
 
 def judge(mutant, options):
@@ -524,7 +528,7 @@ def judge(mutant, options):
             for test in tests_of(mutant.file, build, options):
                 if test.of_orders and not mutant.orders():
                     continue
-                took = seconds_of(test, build)
+                took = seconds_of(test, build, mutant.file.endswith(".h"))
                 if took is None or (options.quick and took > QUICK and not test.of_orders):
                     continue
                 if test.kind not in libraries:
