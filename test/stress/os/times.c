@@ -266,6 +266,7 @@ static void test_refaults(void) {
   tick_after(101);
   check(gone() == 40 && keep() == 0);
   // Pages count that get memory which has to be faulted in; huge blocks say themselves what does.
+  mock_sleep(3);
   const mx_slices_t first = take(1);
   const uint64_t until = mx_load_relaxed(&mine.keep_until);
   check(until == now() + KEEP_MSECS);
@@ -326,6 +327,18 @@ static void test_large(void) {
   check(arena != NULL && !arena->is_reserved);
   const mx_slices_t got = take(4), large = take(4);
   mx_arena_want_large(arena, large.index, 2);
+  give_back(large);
+  mock_fault("uncut");
+  mock_fail_next();
+  tick_after(101);  // they cannot be unmapped
+  mock_heal();
+  mock_fault("plain");
+  check(waiting() == 0 && mx_bits_count(arena->large, 0, arena->slices) == 2);
+  check(mx_bits_count(arena->committed, large.index, 4) == 4 && is_there(large.index, 4));
+  mx_slices_t again;
+  const mx_slices_request_t request = {4, 4, 4, 1, arena, -1, false, false};
+  check(mx_slices_alloc(&mine, &request, &again) && !again.is_zero);
+  check(again.index == large.index);
   give_back(got);
   give_back(large);
   tick_after(101);
@@ -337,7 +350,15 @@ static void test_large(void) {
   const mx_slices_t plain = take(3);
   give_back(plain);
   tick_after(101);
+  mx_arenas_purge(&mine, true);
   check(is_gone(plain.index, 3) && mx_bits_count(arena->committed, plain.index, 3) == 3);
+  // Who wants nothing to go any more keeps what waits already.
+  const mx_slices_t last = take(5), other = take(2);
+  give_back(last);
+  mi_option_set(mi_option_purge_delay, -1);
+  const uint64_t at = next_purge();
+  give_back(other);
+  check(waiting() == 5 && next_purge() == at && is_there(other.index, 2));
   end();
 }
 
