@@ -106,7 +106,7 @@ def plain(*names):
 
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
-    "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
+    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
 UNIT += [Test("unit/test_table_growth", static=True,
