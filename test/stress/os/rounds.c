@@ -20,7 +20,7 @@
 #define ROUND 32           // visits
 #define BEAT 100
 #define RETAIN_MSECS 250
-#define PAGES_MOST 40
+#define PAGES_MOST 100
 
 static mx_theap_t* theap;
 
@@ -43,7 +43,7 @@ static void look(void) { check(audit(&mx_subproc_main) == 0); }
 // ---- pages of a size ---------------------------------------------------------------------------
 
 // Full pages of blocks of one size, and one block more, whose page is current.
-static void* blocks[PAGES_MOST * 4200];
+static void* blocks[40000];
 static mx_page_t* pages[PAGES_MOST];
 static size_t count, size;
 
@@ -126,8 +126,10 @@ static void test_retained(void) {
   // So it is of all that a thread gives back.
   empty_but(pages[4], 0);
   empty_but(pages[5], 0);
-  check(theap->retained.slices > 0);
-  mi_collect(false);
+  const uint32_t kept = theap->retained.slices;
+  check(kept > 0);
+  mi_collect(false);  // their time is not over
+  check(theap->retained.slices == kept);
   look();
   mi_collect(true);
   check(theap->retained.slices == 0);
@@ -155,6 +157,38 @@ static void test_retained_share(void) {
     empty_but(pages[0], 0);
     check(!is_page(pages[0], start) && theap->retained.slices == 0);
   }
+  look();
+  drop_all();
+}
+
+// The ring that they are in goes round: the oldest gives its place up, and goes first afterwards.
+static void test_ring(void) {
+  enum { EMPTIED = 90 };
+  const uint8_t* starts[EMPTIED];
+  void* const much = mi_malloc(1200 * MX_SLICE_SIZE);
+  fill_pages(4000, EMPTIED);
+  if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < 1200) {
+    mi_free(much);
+    return drop_all();
+  }
+  for (int i = 0; i < EMPTIED; i++) {
+    starts[i] = pages[i]->start;
+    mock_sleep(1);
+    empty_but(pages[i], 0);
+    if (i % 10 == 0) look();
+  }
+  check(theap->retained.slices == MX_RETAINED_MAX);
+  for (int i = 0; i < EMPTIED; i++) {
+    check(is_page(pages[i], starts[i]) == (i >= EMPTIED - MX_RETAINED_MAX));
+  }
+  // One millisecond lies between them, so that as many go as many pass.
+  mock_sleep(RETAIN_MSECS - MX_RETAINED_MAX + 10);
+  visit(ROUND);
+  check(theap->retained.slices == MX_RETAINED_MAX - 10);
+  for (int i = EMPTIED - MX_RETAINED_MAX; i < EMPTIED; i++) {
+    check(is_page(pages[i], starts[i]) == (i >= EMPTIED - MX_RETAINED_MAX + 10));
+  }
+  mi_free(much);
   look();
   drop_all();
 }
@@ -204,13 +238,17 @@ static void test_idle(void) {
 
 // ---- slack -------------------------------------------------------------------------------------
 
-// A current page that was made of used memory, of which so many blocks are used.
+// A current page that was made of used memory, of which so many blocks are used. What was freed last
+// is hardly used, and goes to another.
 static mx_page_t* page_of_used_memory(size_t used) {
+  static void* other;
+  mi_free(other);
   mi_collect(true);
   fill_pages(900, 12);
   for (size_t i = 0; i < count; i++) mi_free(blocks[i]);
   mi_collect(false);  // what goes waits
   check(mx_load_relaxed(&mx_subproc_main.arenas.purgeable) >= 8);
+  other = mi_malloc(2500);
   size = 1500;
   for (count = 0; count < used; count++) {
     blocks[count] = mi_malloc(size);
@@ -225,7 +263,8 @@ static void test_slack(size_t used, bool goes) {
   const int64_t before = committed();
   const size_t all = page->slice_count * mx_arena_bits_per_slice();
   const size_t at = page->slice_index * mx_arena_bits_per_slice();
-  if (MX_SCATTER || mx_bits_count(page->arena->present, at, all) < all) return drop_all();
+  if (MX_SCATTER) return drop_all();
+  check(mx_bits_count(page->arena->present, at, all) == all);
   visit(ROUND);
   check(committed() == before);
   visit(ROUND);
@@ -461,6 +500,7 @@ int main(int argc, char** argv) {
   theap = mx_thread_theap();
   test_retained();
   test_retained_share();
+  test_ring();
   test_not_retained();
   test_idle();
   test_all_slack();
