@@ -10,6 +10,7 @@
 #include "../../src/api/handles.h"
 #include "../../src/heap/heap.h"
 #include "../../src/page/freelist.h"
+#include "../audit.h"
 
 #define SIZE 6000
 #define BLOCKS 1200  // of more pages than a search looks at
@@ -69,6 +70,51 @@ static void test_heap_search(void) {
   mi_heap_destroy(heap);
 }
 
+// Of the main heap: what a thread left is used before memory is taken anew, however many sizes lie
+// between.
+static void* leave_in_main(void* arg) {
+  const size_t size = *(const size_t*)arg;
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? mi_malloc(size) : NULL);
+  for (size_t i = 0; i < 200; i += 3) {
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  return NULL;
+}
+
+static bool was_left(const void* p) {
+  for (size_t i = 0; i < 200; i++) {
+    if (blocks[i] != NULL && mx_pagemap_get(blocks[i]) == mx_pagemap_get(p)) return true;
+  }
+  return false;
+}
+
+static void test_main_search(size_t size) {
+  mx_subproc_t* const s = &mx_subproc_main;
+  const size_t retained = (size_t)mi_option_get(mi_option_theap_retain);
+  mi_option_set(mi_option_theap_retain, 0);
+  mi_collect(true);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, &leave_in_main, &size) != 0) return;
+  pthread_join(thread, NULL);
+  const size_t bin = mx_pagemap_get(blocks[1])->bin;
+  const size_t listed = mx_load_relaxed(&s->listed[bin]);
+  EXPECT(listed > 0);
+  mx_counters_t* const c = &s->main_heap.counters;
+  const int64_t before = mx_load_relaxed(&c->pages_reclaim_on_alloc);
+  const intptr_t in_use = mx_load_relaxed(&s->arenas.in_use);
+  void* got[40];
+  for (int i = 0; i < 40; i++) got[i] = mi_malloc(size);
+  for (int i = 0; i < 40; i++) EXPECT(was_left(got[i]));
+  EXPECT(mx_load_relaxed(&c->pages_reclaim_on_alloc) > before);
+  EXPECT(mx_load_relaxed(&s->listed[bin]) < listed);
+  EXPECT(mx_load_relaxed(&s->arenas.in_use) <= in_use + 1);
+  EXPECT(audit(s) == 0);
+  for (int i = 0; i < 40; i++) mi_free(got[i]);
+  for (size_t i = 0; i < 200; i++) mi_free(blocks[i]);
+  mi_option_set(mi_option_theap_retain, (long)retained);
+}
+
 static size_t marked(const uint64_t* seen, size_t words) {
   size_t count = 0;
   for (size_t i = 0; i < words; i++) count += mx_popcount(seen[i]);
@@ -102,6 +148,7 @@ static void test_marks(void) {
 int main(void) {
   mi_free(mi_malloc(1));
   test_heap_search();
+  for (size_t size = 100; size < 20000; size *= 3) test_main_search(size);
   test_marks();
   printf("search: %d failures\n", failures);
   return failures != 0;

@@ -463,8 +463,14 @@ static void test_idle_pages(void) {
   check(mx_subproc_make_holes(&mx_subproc_main, true, &has_changed) > 0 && has_changed);
   check(with_holes(12) == 11 && !mx_page_has_holes(pages[3]));
   look();
+  // What a thread allocates from is not at rest: it says nothing.
   mx_subproc_make_holes(&mx_subproc_main, false, &has_changed);
   check(with_holes(12) == 12);
+  has_changed = false;
+  mx_subproc_make_holes(&mx_subproc_main, true, &has_changed);
+  for (int i = 0; i < 5; i++) blocks[count++] = mi_malloc(size + 3000);
+  has_changed = false;
+  check(mx_subproc_make_holes(&mx_subproc_main, true, &has_changed) == 0 && !has_changed);
   look();
   drop_all();
 }
