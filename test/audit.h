@@ -139,6 +139,16 @@ static void audit_theap(const mx_theap_t* theap) {
   audit_retained(theap);
 }
 
+// Those that the record of a heap keeps are nobody's, and empty.
+static void audit_kept(const mx_heap_t* heap) {
+  for (uint32_t i = 0; i < mx_load_relaxed(&heap->cached_count); i++, audited.kept++) {
+    const mx_page_t* const page = heap->cached[i];
+    AUDIT(mx_load_relaxed(&page->owner) == 0 && page->used == 0 && page->free == NULL);
+    AUDIT(page->is_listed == 0 && page->retained_slot == 0 && mx_page_heap(page) == heap);
+    AUDIT((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
+  }
+}
+
 static void audit_heap(const mx_heap_t* heap) {
   size_t theaps = 0, pages = 0, listed = 0;
   const mx_theap_t* before = NULL;
@@ -167,7 +177,7 @@ static void audit_heaps(const mx_subproc_t* subproc) {
   for (const mx_heap_t* h = subproc->heaps; h != NULL; before = h, h = h->next, heaps++) {
     AUDIT(h->prev == before && h->subproc == subproc && mx_load_relaxed(&h->id) != MX_HEAP_GONE);
     audit_heap(h);
-    audited.kept += mx_load_relaxed(&h->cached_count);
+    audit_kept(h);
   }
   const mx_counters_t* const counters = &subproc->main_heap.counters;
   AUDIT((size_t)mx_load_relaxed(&counters->heaps.current) == heaps);
@@ -176,8 +186,8 @@ static void audit_heaps(const mx_subproc_t* subproc) {
     AUDIT(h->theaps == NULL && h->pages == NULL);
     AUDIT(mx_load_relaxed(&h->id) == MX_HEAP_GONE);
     waiting += mx_load_relaxed(&h->cached_count);
+    audit_kept(h);
   }
-  audited.kept += waiting;
   AUDIT(mx_load_relaxed(&subproc->cached_pages) == waiting);
   int64_t pages = 0, listed = 0;
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {

@@ -70,11 +70,14 @@ static void test_heap_search(void) {
   mi_heap_destroy(heap);
 }
 
-// Of the main heap: what a thread left is used before memory is taken anew, however many sizes lie
-// between.
-static void* leave_in_main(void* arg) {
+// What a thread left is used before memory is taken anew, of the main heap or of another.
+static void* allocate(size_t size) {
+  return heap == NULL ? mi_malloc(size) : mi_heap_malloc(heap, size);
+}
+
+static void* leave_some(void* arg) {
   const size_t size = *(const size_t*)arg;
-  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? mi_malloc(size) : NULL);
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? allocate(size) : NULL);
   for (size_t i = 0; i < 200; i += 3) {
     mi_free(blocks[i]);
     blocks[i] = NULL;
@@ -89,25 +92,27 @@ static bool was_left(const void* p) {
   return false;
 }
 
-static void test_main_search(size_t size) {
+static void test_left(size_t size, mi_heap_t* of) {
+  heap = of;
   mx_subproc_t* const s = &mx_subproc_main;
   const size_t retained = (size_t)mi_option_get(mi_option_theap_retain);
   mi_option_set(mi_option_theap_retain, 0);
   mi_collect(true);
   pthread_t thread;
-  if (pthread_create(&thread, NULL, &leave_in_main, &size) != 0) return;
+  if (pthread_create(&thread, NULL, &leave_some, &size) != 0) return;
   pthread_join(thread, NULL);
   const size_t bin = mx_pagemap_get(blocks[1])->bin;
-  const size_t listed = mx_load_relaxed(&s->listed[bin]);
+  mx_heap_t* const h = (of == NULL ? &s->main_heap : mx_api_heap(of));
+  const size_t listed = mx_load_relaxed(of == NULL ? &s->listed[bin] : &h->listed);
   EXPECT(listed > 0);
-  mx_counters_t* const c = &s->main_heap.counters;
+  mx_counters_t* const c = &h->counters;
   const int64_t before = mx_load_relaxed(&c->pages_reclaim_on_alloc);
   const intptr_t in_use = mx_load_relaxed(&s->arenas.in_use);
   void* got[40];
-  for (int i = 0; i < 40; i++) got[i] = mi_malloc(size);
+  for (int i = 0; i < 40; i++) got[i] = allocate(size);
   for (int i = 0; i < 40; i++) EXPECT(was_left(got[i]));
   EXPECT(mx_load_relaxed(&c->pages_reclaim_on_alloc) > before);
-  EXPECT(mx_load_relaxed(&s->listed[bin]) < listed);
+  EXPECT(mx_load_relaxed(of == NULL ? &s->listed[bin] : &h->listed) < listed);
   EXPECT(mx_load_relaxed(&s->arenas.in_use) <= in_use + 1);
   EXPECT(audit(s) == 0);
   for (int i = 0; i < 40; i++) mi_free(got[i]);
@@ -148,7 +153,11 @@ static void test_marks(void) {
 int main(void) {
   mi_free(mi_malloc(1));
   test_heap_search();
-  for (size_t size = 100; size < 20000; size *= 3) test_main_search(size);
+  for (size_t size = 100; size < 20000; size *= 3) test_left(size, NULL);
+  mi_heap_t* const other = mi_heap_new();
+  for (size_t size = 100; size < 20000; size *= 3) test_left(size, other);
+  mi_heap_destroy(other);
+  EXPECT(audit(&mx_subproc_main) == 0);
   test_marks();
   printf("search: %d failures\n", failures);
   return failures != 0;
