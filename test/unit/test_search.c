@@ -150,9 +150,26 @@ static void test_marks(void) {
   mi_heap_delete(own);
 }
 
+// Where a link may lead: never farther than a page is long; in debug builds to places of blocks in the
+// page's own slices only.
+static void test_links(void) {
+  mx_block_t* const block = (mx_block_t*)mi_malloc(500);
+  const mx_page_t* const page = mx_pagemap_get(block);
+  const uintptr_t at = (uintptr_t)block, start = (uintptr_t)page->start, far = (uintptr_t)8 << 20;
+  EXPECT(mx_link_leads_home(page, block, at) && mx_link_leads_home(page, block, start));
+  EXPECT(!mx_link_leads_home(page, block, at + far) && !mx_link_leads_home(page, block, at - far));
+  EXPECT(!mx_link_leads_home(page, block, 0) && !mx_link_leads_home(page, block, UINTPTR_MAX - 15));
+  if (MX_DEBUG > 0) {
+    EXPECT(!mx_link_leads_home(page, block, start + 8) && !mx_link_leads_home(page, block, start - 16));
+    EXPECT(!mx_link_leads_home(page, block, start + mx_page_size(page)));
+  }
+  mi_free(block);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   test_heap_search();
+  test_links();
   for (size_t size = 100; size < 20000; size *= 3) test_left(size, NULL);
   mi_heap_t* const other = mi_heap_new();
   for (size_t size = 100; size < 20000; size *= 3) test_left(size, other);
