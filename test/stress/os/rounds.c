@@ -496,6 +496,38 @@ static void test_huge(void) {
   mi_option_set(mi_option_purge_delay, 100000);
 }
 
+// Blocks that are too large for arenas have mappings of their own, and are counted as those are.
+static void use_own_mappings(void) {
+  void* p[3];
+  const int64_t before = committed();
+  for (size_t i = 0; i < 3; i++) p[i] = mi_malloc((3 + i) * MX_MIB);
+  check(MX_LARGE_APART || mx_subproc_main.os_pages != NULL);
+  check(committed() >= before + 12 * (int64_t)MX_MIB);
+  look();
+  p[1] = mi_realloc(p[1], 9 * MX_MIB);
+  look();
+  p[2] = mi_realloc(p[2], 1000);
+  p[0] = mi_realloc(p[0], 3 * MX_MIB + 40000);
+  look();
+  for (size_t i = 0; i < 3; i++) mi_free(p[i]);
+  mi_collect(true);
+  mx_huge_cache_flush(true);
+  check(mx_subproc_main.os_pages == NULL);
+  look();
+}
+
+static void test_own_mappings(void) {
+  const long usual = mi_option_get(mi_option_arena_max_object_size);
+  mi_option_set(mi_option_arena_max_object_size, 2 * 1024);
+  use_own_mappings();  // from then on there are tables and records for them
+  const int64_t reserved = mx_load_relaxed(&mx_process_counters.reserved.current);
+  const int64_t before = committed();
+  use_own_mappings();
+  check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved);
+  check(committed() == before);
+  mi_option_set(mi_option_arena_max_object_size, usual);
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
@@ -515,6 +547,7 @@ int main(int argc, char** argv) {
   if (MX_HOLES) test_trim();
   if (MX_HOLES) test_idle_pages();
   if (!MX_LARGE_APART) test_huge();
+  test_own_mappings();
   printf("ok\n");
   return 0;
 }
