@@ -58,7 +58,15 @@ LINKED = ["-lm", "-lpthread", "-ldl"]
 # Of a library to test on: what of the sources is not in it, what else is, and how it is compiled.
 KINDS = {"inner": (r"override/", [], []),
          "mocked": (r"override/|os/(linux|libc)\.c", ["test/stress/os/mock_os.c"], []),
-         "override": (r"^$", [], ["-DMI_MALLOC_OVERRIDE=1"])}
+         "override": (r"^$", [], ["-DMI_MALLOC_OVERRIDE=1"]),
+         "explored": (r"(?!(base|mem|arena|page|heap|alloc|test)/|os/lock\.c)",
+                      [f"test/explore/{n}.c" for n in ("scenarios", "scenarios_heap", "scenarios_holes", "world",
+                                                       "explore_os", "model", "hooks")],
+                      ["-fsanitize=thread", "-DMX_EXPLORE", "-include",
+                       str(ROOT / "test/explore/atomic_explore.h")])}
+# What of a kind is compiled in another way for it.
+OWN_FLAGS = {"override": r"(override|api|alloc|service)/",
+             "explored": r"(?!test/explore/(model|hooks)\.c)"}
 LAYERS = {"fuzz": "model", "api": "api", "unit": "unit", "debug": "unit"}
 
 
@@ -72,7 +80,7 @@ class Test:
     builds: tuple = ("debug", "release", "secure")
     flags: tuple = ()
     static: bool = False  # names that a shared library hides are used
-    gigabytes: int = 6  # that it may have
+    of_orders: bool = False  # for changes of what orders memory, and for no others
 
     def sources(self):
         return [f"{self.name}.c", *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
@@ -85,7 +93,8 @@ def replay(name, count):
 
 
 def preloaded(name, *arguments):
-    return Test(name, kind="override", preload=True, builds=("release", "secure"), command=("{program}", *arguments), flags=("-fno-builtin",))
+    return Test(name, kind="override", preload=True, builds=("release", "secure"), flags=("-fno-builtin",),
+                command=(*command_of(name), *arguments))
 
 
 def by_script(name, script, *arguments, **more):
@@ -94,27 +103,42 @@ def by_script(name, script, *arguments, **more):
 
 
 def plain(*names):
-    return [Test(name, static=name.startswith(("unit/", "debug/", "memory/"))) for name in names]
+    return [Test(name, static=name.startswith(("unit/", "debug/", "memory/")), command=command_of(name))
+            for name in names]
+
+
+def command_of(name):
+    """Those that run as long as they are told are run for a moment."""
+    return ("{program}", "0.5") if name.startswith("stress/") else ("{program}",)
 
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
-    "bits", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
-    "reentry", "fork_repair", "scavenger", "table_growth", "many_pages", "kept", "claim", "counters", "poisson",
-    "dense", "recent", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
+    "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
+    "dense", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+UNIT += [Test("unit/test_table_growth", static=True,
+              command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
-    "partition", "half_freed")))
+    "partition", "half_freed", "said_sizes")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
-DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "misuse", "leaks")]
-MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",), gigabytes=16)
+DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
+MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
-MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",), gigabytes=16)]
-INSIDE = plain("stress/api/heaps", "stress/api/reenter", "stress/api/subprocs", "memory/cgroup_test")
+MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
+MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
+MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,
+                command=("env", *where, "{program}", "0"))
+           for n, where, builds in (("replay", (), Test.builds), ("replay", ("MOCK_SCARCE=1",), ("debug",)),
+                                    ("refused", ("MOCK_SCARCE=1",), ("debug",)))]
+INSIDE = plain(*(f"stress/api/{n}" for n in ("heaps", "reenter", "subprocs", "requests", "exclusive")),
+               "memory/cgroup_test", "memory/remote_sizes")
+INSIDE += [Test(f"memory/{n}", builds=("release",), static=True) for n in ("holes_stress", "huge_stress")]
 PRELOADED = [preloaded(f"stress/{n}") for n in ("model", "moves", "odd_threads", "grow", "churn", "wander",
-                                               "forks", "blowup")]
+                                               "forks", "blowup", "onepage", "pipes")]
 OVERRIDE = [preloaded("override/override", str(ROOT / "test/gates/override-symbols.txt")),
             preloaded("override/own_malloc", str(ROOT / "test/gates/override-symbols.txt"))]
 MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
@@ -125,7 +149,9 @@ PROFILE = [*plain("profile/calls", "profile/callbacks"),
            by_script("profile/pins", "profile/check_pins.py", builds=("release",)),
            by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
                      "{program}", preload=None)]
-CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *INSIDE, *PRELOADED]
+EXPLORED = [Test("explore/engine", kind="explored", builds=("release",), static=True, of_orders=True,
+                 command=("{program}", "--limit", "0.3", "--random", "0.1"))]
+CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *EXPLORED, *INSIDE, *PRELOADED]
 # What reaches a file: all of the longest beginning of its name, in this order.
 REACHED_BY = {
     "": CORE,
@@ -142,7 +168,7 @@ REACHED_BY = {
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
-HARDENED = ("alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
+HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
             "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
             "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 
@@ -174,7 +200,7 @@ def changes_of(line):
         yield "drop", re.sub(r"^( *)(.*)$", r"\1;  // \2", line)
     for changed in exchanged(line):
         yield "exchange", changed
-    for old, new in (("_acquire(", "_relaxed("), ("store_release(", "store_relaxed(")):
+    for old, new in (("load_acquire(", "load_relaxed("), ("store_release(", "store_relaxed(")):
         if old in line:
             yield "weaken", line.replace(old, new, 1)
     found = re.match(r"( +)return (?!0|NULL|false)(.+);$", line)
@@ -201,6 +227,9 @@ class Mutant:
     def key(self):
         return f"{self.number + 1}: {self.kind}: {self.changed.strip()}"
 
+    def orders(self):
+        return self.kind == "weaken" or "mx_fence" in self.changed
+
 
 def mutants_of(file):
     for number, line in enumerate((ROOT / "src" / file).read_text().splitlines()):
@@ -209,7 +238,8 @@ def mutants_of(file):
         if not line.startswith(" ") or re.match(r" *(static const|\{\"|\*|mx_(static_|build_)?(assert|check)|mx_track_|.*\bdefined\(|$)", code):
             continue
         for kind, changed in changes_of(code):
-            yield Mutant(file, number, kind, changed)
+            if changed != code:  # a - a
+                yield Mutant(file, number, kind, changed)
 
 
 def files_of(names):
@@ -252,10 +282,11 @@ def headers_of(*folders):
     return digest(*(f.read_text() for folder in folders for f in sorted((ROOT / folder).rglob("*.h"))))
 
 
-STAMP = headers_of("src", "include", "test")
-LOCK = threading.Lock()
+STAMP, TEST_STAMP = headers_of("src", "include"), headers_of("test")
+LOCK, MEASURING = threading.Lock(), threading.Lock()
 QUICK = 1.5  # processor seconds of a test that --quick runs, at most
 STILL = 40  # seconds in which a test has to do something
+BYTES_MOST = 2 << 30  # that a test may touch
 
 
 def run_quietly(command, **more):
@@ -280,7 +311,10 @@ def kept(name, key, make):
 
 
 def fresh_object(source, build, flags):
-    key = digest(source.read_text(), STAMP, build, *FLAGS, *flags)
+    more = TEST_STAMP if source.is_relative_to(ROOT / "test") else ""
+    if source.name == "static.c":
+        more = digest(*(f.read_text() for f in sorted((ROOT / "src").rglob("*.c"))))
+    key = digest(source.read_text(), STAMP + more, build, *FLAGS, *flags)
     return kept(source.relative_to(ROOT).as_posix() + ".o", key,
                 lambda part: compile_one(source, part, [*BUILDS[build], *flags]))
 
@@ -290,8 +324,7 @@ def objects_of(build, kind, without=()):
     for source in [*sorted((ROOT / "src").glob("*/*.c")), *(ROOT / m for m in more)]:
         name = source.relative_to(ROOT / "src" if source.is_relative_to(ROOT / "src") else ROOT).as_posix()
         if name not in without and not re.match(left_out, name):
-            # Only that floor, and what ends the process, is compiled in another way for it.
-            own = flags if re.match(r"override/|api/|alloc/|service/", name) else []
+            own = flags if re.match(OWN_FLAGS.get(kind, ""), name) else []
             yield fresh_object(source, build, [*LIBRARY_FLAGS, *own])
 
 
@@ -308,9 +341,10 @@ def link_library(own, objects, folder):
     return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
 
 
-def plain_library(build, kind):
-    """A folder with the library as it is."""
-    objects = list(objects_of(build, kind))
+def plain_library(build, kind, is_whole=False):
+    """A folder with the library as it is; as one object, as it is tried with a changed header."""
+    objects = [fresh_object(ROOT / "src/static.c", build, [*LIBRARY_FLAGS, *KINDS[kind][2]])] if is_whole else \
+        list(objects_of(build, kind))
     folder = OUT / "kept" / f"plain-{build}-{kind}-{digest(*map(str, objects))}"
     with LOCK:
         if not (folder / "libunder.so").exists() and not link_library([], objects, folder):
@@ -356,13 +390,23 @@ def program_of(test, build, folder):
 
 # ---- running -----------------------------------------------------------------------------------
 
-def limits(seconds, gigabytes):
+def limits(seconds):
+    """None of memory, under which the library commits as it does where the system does not overcommit:
+    one that takes too much is ended, and before all others where memory is out."""
     def set_them():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (gigabytes << 30, gigabytes << 30))
+        pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
         os.setpgid(0, 0)
     return set_them
+
+
+def has_too_much(pid):
+    try:
+        pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return False
+    return pages * resource.getpagesize() > BYTES_MOST
 
 
 def used_by(group):
@@ -387,6 +431,8 @@ def wait_for(child):
         if pid != 0:
             child.returncode = os.waitstatus_to_exitcode(status)
             return child.returncode, usage.ru_utime + usage.ru_stime
+        if has_too_much(child.pid):
+            os.killpg(child.pid, 9)
         if time.monotonic() - since > STILL:
             before, used, since = used, used_by(child.pid), time.monotonic()
             if abs(used - before) < 0.03:
@@ -404,7 +450,7 @@ def run_test(test, build, folder, processor):
     if test.preload:
         environment["LD_PRELOAD"] = str(library)
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
-                             stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits(processor, test.gigabytes))
+                             stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits(processor))
     status, took = wait_for(child)
     try:
         os.killpg(child.pid, 9)  # what it left behind
@@ -413,27 +459,34 @@ def run_test(test, build, folder, processor):
     return None if status == 77 else status == 0, took
 
 
-TIMES = {}
+TIMES, MEASURED = {}, OUT / "times.json"
 
 
-def seconds_of(test, build):
+def seconds_of(test, build, is_whole):
     """How long a test takes as it is; None: it fails, or has nothing to say here."""
     own = digest(*((ROOT / "test" / s).read_text() for s in test.sources()))
-    key = f"{test.name} {test.command[0:2]} {build} {own} {digest(STAMP)}"
-    file = OUT / "times.json"
+    key = f"{test.name} {test.command[0:2]} {build} {is_whole} {own} {digest(STAMP + TEST_STAMP)}"
     with LOCK:
-        if not TIMES and file.exists():
-            TIMES.update(json.loads(file.read_text()))
+        if not TIMES and MEASURED.exists():
+            TIMES.update(json.loads(MEASURED.read_text()))
     if key not in TIMES:
-        good, took = False, 0
-        if build in test.builds:
-            good, took = run_test(test, build, plain_library(build, test.kind), 60)
-        with LOCK:
-            TIMES[key] = took if good else None
-            file.write_text(json.dumps(TIMES, indent=1))
-        if good is False and build in test.builds:
-            print(f"{test.name} ({build}) fails without any change: left out", file=sys.stderr)
+        with MEASURING:
+            measure(key, test, build, is_whole)
     return TIMES[key]
+
+
+def measure(key, test, build, is_whole):
+    if key in TIMES:  # by now
+        return
+    good, took, tries = False, 0, 3 * (build in test.builds)
+    while good is False and tries > 0:  # a busy machine may fail one
+        good, took = run_test(test, build, plain_library(build, test.kind, is_whole), 60)
+        tries -= 1
+    with LOCK:
+        TIMES[key] = took if good else None
+        MEASURED.write_text(json.dumps(TIMES, indent=1))
+    if good is False and build in test.builds:
+        print(f"{test.name} ({build}) fails without any change: left out", file=sys.stderr)
 
 
 def builds_of(file):
@@ -464,13 +517,14 @@ KILLS = collections.defaultdict(collections.Counter)
 
 
 def tests_of(file, build, options):
-    tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
+    tests, is_whole = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)], file.endswith(".h")
     if options.tests:
         tests = [t for t in tests if t.name in options.tests.split(",")]
-    if file.endswith(".h"):  # one object has all: it starts at once, and on the real system
-        tests = [t for t in tests if t.kind != "mocked" and t.name not in WANT_PARTS]
+    if is_whole:  # one object has all: it starts at once, and on the real system
+        tests = [t for t in tests if t.kind in ("inner", "override") and t.name not in WANT_PARTS]
     named = pathlib.Path(file).stem
-    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, seconds_of(t, build) or 0))
+    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name,
+                                        0 if t.of_orders else seconds_of(t, build, is_whole) or 0))
 
 
 def judge(mutant, options):
@@ -486,14 +540,18 @@ def judge(mutant, options):
         for build in builds_of(mutant.file):
             libraries = {}
             for test in tests_of(mutant.file, build, options):
-                took = seconds_of(test, build)
-                if took is None or (options.quick and took > QUICK):
+                if test.of_orders and not mutant.orders():
+                    continue
+                took = seconds_of(test, build, mutant.file.endswith(".h"))
+                if took is None or (options.quick and took > QUICK and not test.of_orders):
                     continue
                 if test.kind not in libraries:
                     libraries[test.kind] = mutant_library(mutant, build, test.kind, folder)
                 if libraries[test.kind] is None:
                     return "compiler"
-                if run_test(test, build, libraries[test.kind], int(4 * took + 3))[0] is False:
+                # Twice: on a busy machine one may fail by itself.
+                if all(run_test(test, build, libraries[test.kind], int(4 * took + 3))[0] is False
+                       for _ in range(2)):
                     KILLS[mutant.file][test.name] += 1
                     return f"{build} {test.name}"
     return None
@@ -509,7 +567,7 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.state = digest(STAMP, (ROOT / "src" / file).read_text())
         tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
-        self.tests = digest(str(builds_of(file)), str(options.quick), options.tests or "", *(
+        self.tests = digest(TEST_STAMP, str(builds_of(file)), str(options.quick), options.tests or "", *(
             (ROOT / "test" / s).read_text() for t in tests for s in t.sources()))
         known = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.found = known.get("found", {}) if known.get("state") == self.state else {}

@@ -10,7 +10,7 @@
 #define SLICE_SHIFT 16
 #define LIVE 400
 #define THREADS 4
-#define SHORT_HEAPS 3000
+#define SHORT_HEAPS 2000
 
 // ---- who had which slices ----------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ static void test_churn(void) {
   static churn_t a, b;
   churn_begin(&a, 1);
   churn_begin(&b, 2);
-  for (int round = 0; round < 60; round++) {
+  for (int round = 0; round < 20; round++) {
     churn(&a, 300);
     churn(&b, 300);
     churn_main(300, 3);
@@ -181,7 +181,7 @@ static void* thread_main(void* arg) {
     c[i].heap = shared[i];
     c[i].partition = shared_partition[i];
   }
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < 10; round++) {
     churn(&c[0], 100);
     churn(&c[1], 100);
     churn_begin(&c[2], (uint64_t)(uintptr_t)arg + (uint64_t)round * 64);
@@ -207,11 +207,11 @@ static void test_threads(void) {
   for (size_t i = 0; i < THREADS; i++) {
     EXPECT(pthread_create(&threads[i], NULL, &thread_main, (void*)(uintptr_t)(i + 1)) == 0);
   }
-  for (int n = 0; n < 10; n++) churn_main(300, 6);
+  for (int n = 0; n < 5; n++) churn_main(300, 6);
   for (size_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   mi_heap_delete(shared[0]);
   mi_heap_destroy(shared[1]);
-  churn_main(2000, 8);
+  churn_main(1000, 8);
 }
 
 static size_t resident(void) {

@@ -44,6 +44,8 @@ static void leave_blocks(void) {
     if (pthread_create(&thread, NULL, from_thread, (void*)77) != 0) abort();
     pthread_join(thread, &kept[i]);
   }
+  mi_free(allocate_for_nobody(400000));
+  mi_free(mi_realloc(allocate_for_nobody(2000000), 500000));
   mi_heap_t* const heap = mi_heap_new();
   mi_heap_t* const destroyed = mi_heap_new();
   for (int i = 10; i < 14; i++) kept[i] = mi_heap_malloc(heap, 555);

@@ -19,6 +19,7 @@
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
+#include "../audit.h"
 
 #define BLOCKS 40
 #define SIZE ((size_t)1000)
@@ -133,7 +134,7 @@ static int child(const mx_page_t* page) {
   for (int i = 0; i < BLOCKS; i++) mi_free(live[i]);
   for (int i = 0; i < FRESH; i++) mi_free(fresh[i]);
   mi_collect(true);
-  EXPECT(messages == 0);
+  EXPECT(messages == 0 && audit(&mx_subproc_main) == 0);
   return failures != 0;
 }
 

@@ -125,6 +125,41 @@ static void next_has_it(void) {
   EXPECT(are_parked(0));
 }
 
+// What a thread had said of guarded blocks for itself does not go on to the next one.
+static void* has_own_rate(void* arg) {
+  mi_heap_guarded_set_sample_rate(mi_heap_main(), 0, 0);
+  for (int i = 0; i < 20; i++) mi_free(mi_malloc(40));
+  theap_of[0] = mx_tls_theap;
+  return arg;
+}
+
+static void* has_none(void* arg) {
+  for (int i = 0; i < 20; i++) mi_free(mi_malloc(40));
+  theap_of[1] = mx_tls_theap;
+  return arg;
+}
+
+static int64_t guarded_now(void) {
+  return mx_load_relaxed(&mx_subproc_main.main_heap.counters.malloc_guarded_count);
+}
+
+static void rates_are_their_own(void) {
+  pthread_t thread;
+  mi_collect(true);
+  mi_option_set(mi_option_guarded_sample_rate, 1);
+  int64_t before = guarded_now();
+  EXPECT(pthread_create(&thread, NULL, has_own_rate, NULL) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(guarded_now() == before && are_parked(1));
+  before = guarded_now();
+  EXPECT(pthread_create(&thread, NULL, has_none, NULL) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(guarded_now() > before);
+  EXPECT(!MX_PARKS || theap_of[0] == theap_of[1]);
+  mi_option_set(mi_option_guarded_sample_rate, 0);
+  mi_collect(true);
+}
+
 // Nobody finds its own id in a page that is parked, and all of them are owned.
 static void pages_are_nobodys(void) {
   run_threads(1);
@@ -428,6 +463,7 @@ static void forks(void) {
 int main(void) {
   mi_free(mi_malloc(10));
   next_has_it();
+  rates_are_their_own();
   pages_are_nobodys();
   thread_goes_on();
   bounds();

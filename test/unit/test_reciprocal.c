@@ -33,6 +33,9 @@ static void check_bin(size_t bin) {
   page.start = start;
   for (size_t offset = 0; offset < slices * MX_SLICE_SIZE + 2 * size; offset++) {
     check(&page, offset);
+    if (offset >= slices * MX_SLICE_SIZE) continue;
+    const uint8_t* const p = (const uint8_t*)((uintptr_t)start + offset);
+    EXPECT(mx_page_begins_block(&page, p) == mx_page_could_be_block(&page, p));
   }
   for (int i = 0; i < FAR; i++) {
     const uint64_t offset = mx_random64() >> (i % 48);

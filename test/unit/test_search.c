@@ -10,6 +10,7 @@
 #include "../../src/api/handles.h"
 #include "../../src/heap/heap.h"
 #include "../../src/page/freelist.h"
+#include "../audit.h"
 
 #define SIZE 6000
 #define BLOCKS 1200  // of more pages than a search looks at
@@ -69,6 +70,56 @@ static void test_heap_search(void) {
   mi_heap_destroy(heap);
 }
 
+// What a thread left is used before memory is taken anew, of the main heap or of another.
+static void* allocate(size_t size) {
+  return heap == NULL ? mi_malloc(size) : mi_heap_malloc(heap, size);
+}
+
+static void* leave_some(void* arg) {
+  const size_t size = *(const size_t*)arg;
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? allocate(size) : NULL);
+  for (size_t i = 0; i < 200; i += 3) {
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  return NULL;
+}
+
+static bool was_left(const void* p) {
+  for (size_t i = 0; i < 200; i++) {
+    if (blocks[i] != NULL && mx_pagemap_get(blocks[i]) == mx_pagemap_get(p)) return true;
+  }
+  return false;
+}
+
+static void test_left(size_t size, mi_heap_t* of) {
+  heap = of;
+  mx_subproc_t* const s = &mx_subproc_main;
+  const size_t retained = (size_t)mi_option_get(mi_option_theap_retain);
+  mi_option_set(mi_option_theap_retain, 0);
+  mi_collect(true);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, &leave_some, &size) != 0) return;
+  pthread_join(thread, NULL);
+  const size_t bin = mx_pagemap_get(blocks[1])->bin;
+  mx_heap_t* const h = (of == NULL ? &s->main_heap : mx_api_heap(of));
+  const size_t listed = mx_load_relaxed(of == NULL ? &s->listed[bin] : &h->listed);
+  EXPECT(listed > 0);
+  mx_counters_t* const c = &h->counters;
+  const int64_t before = mx_load_relaxed(&c->pages_reclaim_on_alloc);
+  const intptr_t in_use = mx_load_relaxed(&s->arenas.in_use);
+  void* got[40];
+  for (int i = 0; i < 40; i++) got[i] = allocate(size);
+  for (int i = 0; i < 40; i++) EXPECT(was_left(got[i]));
+  EXPECT(mx_load_relaxed(&c->pages_reclaim_on_alloc) > before);
+  EXPECT(mx_load_relaxed(of == NULL ? &s->listed[bin] : &h->listed) < listed);
+  EXPECT(mx_load_relaxed(&s->arenas.in_use) <= in_use + 1);
+  EXPECT(audit(s) == 0);
+  for (int i = 0; i < 40; i++) mi_free(got[i]);
+  for (size_t i = 0; i < 200; i++) mi_free(blocks[i]);
+  mi_option_set(mi_option_theap_retain, (long)retained);
+}
+
 static size_t marked(const uint64_t* seen, size_t words) {
   size_t count = 0;
   for (size_t i = 0; i < words; i++) count += mx_popcount(seen[i]);
@@ -99,9 +150,31 @@ static void test_marks(void) {
   mi_heap_delete(own);
 }
 
+// Where a link may lead: never farther than a page is long; in debug builds to places of blocks in the
+// page's own slices only.
+static void test_links(void) {
+  mx_block_t* const block = (mx_block_t*)mi_malloc(500);
+  const mx_page_t* const page = mx_pagemap_get(block);
+  const uintptr_t at = (uintptr_t)block, start = (uintptr_t)page->start, far = (uintptr_t)8 << 20;
+  EXPECT(mx_link_leads_home(page, block, at) && mx_link_leads_home(page, block, start));
+  EXPECT(!mx_link_leads_home(page, block, at + far) && !mx_link_leads_home(page, block, at - far));
+  EXPECT(!mx_link_leads_home(page, block, 0) && !mx_link_leads_home(page, block, UINTPTR_MAX - 15));
+  if (MX_DEBUG > 0) {
+    EXPECT(!mx_link_leads_home(page, block, start + 8) && !mx_link_leads_home(page, block, start - 16));
+    EXPECT(!mx_link_leads_home(page, block, start + mx_page_size(page)));
+  }
+  mi_free(block);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   test_heap_search();
+  test_links();
+  for (size_t size = 100; size < 20000; size *= 3) test_left(size, NULL);
+  mi_heap_t* const other = mi_heap_new();
+  for (size_t size = 100; size < 20000; size *= 3) test_left(size, other);
+  mi_heap_destroy(other);
+  EXPECT(audit(&mx_subproc_main) == 0);
   test_marks();
   printf("search: %d failures\n", failures);
   return failures != 0;

@@ -3,6 +3,10 @@
 // beyond it comes into use. Then every address has an entry that can be read, also where reserved
 // memory cannot be (Windows).
 #include <stdio.h>
+#if !defined(_WIN32)
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 #include "../../include/mimalloc.h"
 #include "../../src/mem/pagemap.h"
@@ -23,12 +27,43 @@ static uintptr_t bound_with(uint64_t wanted, mi_arena_id_t* id) {
   return mx_load_relaxed(&mx_pagemap_near) << MX_SLICE_SHIFT;
 }
 
+#if !defined(_WIN32)
+// Once something else lies behind the table, it stays as it is also when that is gone: an address is
+// looked for in one place only.
+static int cannot_grow(void) {
+  void* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
+  const size_t size = MX_SLICE_SIZE;
+  const uintptr_t before = mx_load_relaxed(&mx_pagemap_near) << MX_SLICE_SHIFT;
+  mi_arena_id_t ids[2];
+  if (mx_os_map(end, size, true) != end) return SKIPPED;
+  const uintptr_t first = bound_with((uint64_t)3 << 37, &ids[0]);
+  mx_os_unmap(end, size);
+  const uintptr_t bound = bound_with((uint64_t)5 << 37, &ids[1]);
+  if (first == 0 || bound == 0) return SKIPPED;
+  return first != before || bound != before;
+}
+
+static bool child_cannot_grow(void) {
+  int status = 1;
+  const pid_t child = fork();
+  if (child == 0) _exit(cannot_grow());
+  if (waitpid(child, &status, 0) != child) return false;
+  return status == 0 || WEXITSTATUS(status) == SKIPPED;
+}
+#else
+static bool child_cannot_grow(void) { return true; }
+#endif
+
 int main(void) {
   mi_free(mi_malloc(100));
   const uintptr_t before = mx_load_relaxed(&mx_pagemap_near);
   if (!MX_64BIT || MX_RANDOM_ADDRESS || before > (uintptr_t)1 << (36 - MX_SLICE_SHIFT)) {
     printf("the table is not small\n");
     return SKIPPED;
+  }
+  if (!child_cannot_grow()) {
+    printf("the table grew after it could not, or a block was not found\n");
+    return 1;
   }
   // By powers of two: as far as it needs to.
   mi_arena_id_t ids[2];

@@ -4,20 +4,23 @@
 // told. So a run can be repeated exactly; each seed is run twice, and both must come to the same
 // places in memory. A failure names its seed: `replay 0 SEED 8 child` repeats it.
 //
-// Threads end and start anew, give heaps up, free each other's blocks and collect.
+// Threads end and start anew, give heaps up, free each other's blocks and collect. Between turns nobody is
+// in the library: now and then all that it keeps beside each other is compared (test/audit.h), and
+// blocks in use are as many as there should be.
+#include "../../audit.h"
 #include "../stress.h"
 
 #include <errno.h>
 #include <semaphore.h>
 #include <sys/wait.h>
 
-#include "heap/heap.h"
 #include "mimalloc.h"
 #include "mock_os.h"
 
 #define THREADS 8
 #define PLACES 400
 #define TURNS 6000
+#define TURNS_PER_AUDIT 97
 #define HEAPS 4
 
 typedef struct turn_s {
@@ -99,6 +102,16 @@ static void end_turn_of(turn_t* t) {
   t->ends = false;
 }
 
+static void look(void) {
+  size_t live = 0;
+  for (size_t i = 0; i < PLACES; i++) {
+    const mx_page_t* const page = (places[i] == NULL ? NULL : mx_pagemap_find(places[i]));
+    live += (page != NULL && !mx_page_is_huge(page));
+  }
+  if (audit(&mx_subproc_main) != 0) fail("seed %llu: see above", (unsigned long long)stress_seed);
+  if (live != audited.live) fail("%zu live blocks, counted %zu", live, audited.live);
+}
+
 static int child(void) {
   common = random_of(0);
   mock_seed(stress_seed);
@@ -115,6 +128,7 @@ static int child(void) {
     }
     sem_post(&t->go);
     sem_wait(&t->done);
+    if (n % TURNS_PER_AUDIT == 0) look();
   }
   for (int i = 0; i < THREADS; i++) end_turn_of(&turns[i]);
   mock_heal();
@@ -125,6 +139,7 @@ static int child(void) {
     if (places[i] != NULL) take(i);
   }
   mi_collect(true);
+  look();
   const long in_use = (long)mx_load_relaxed(&mx_subproc_main.arenas.in_use);
   if (in_use != 0) fail("seed %llu: %ld slices are lost", (unsigned long long)stress_seed, in_use);
   printf("%016llx\n", (unsigned long long)digest);
