@@ -335,8 +335,8 @@ mx_cold void mx_remote_refuse(const mx_page_t* page, const mx_block_t* block) {
            (const void*)block, page->block_size);
 }
 
-// What others freed lies in their processors' caches. A walk along the list waits for one line after
-// the other; these come all at once.
+// What others freed lies in their processors' caches. A walk along the list waits for one line
+// after the other; these come all at once.
 static void fetch_all(const mx_page_t* page) {
   for (size_t i = 0; i < page->capacity; i++) {
     const uint8_t* const p = (const uint8_t*)block_at(page, i);

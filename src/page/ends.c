@@ -65,8 +65,8 @@ static void report_slack(const uint8_t* block, size_t size) {
            (const void*)block, size, mx_bytes_text(text, block + size));
 }
 
-// Whether a free block's link leads to a place in its page, or to nothing. By address, not along the
-// list: that would be one cache miss after the other.
+// Whether a free block's link leads to a place in its page, or to nothing. Asked by address, since
+// along the list it would be one cache miss after the other.
 static bool is_link_sound(const mx_page_t* page, const uint8_t* p) {
   const mx_block_t* const block = (const mx_block_t*)(const void*)p;
   return !MX_ENCODE_LINKS || mx_block_next(page, block) != NULL || mx_block_is_last(page, block);
