@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The size classes (bins): which block size serves a request.
 //
-// Up to 1 KiB a bin for every multiple of 16 bytes; above, 8 bins to a doubling:
+// Up to 1 KiB a bin for every multiple of 16 bytes (with canaries one more, 1040); above, 8 bins to
+// a doubling:
 //   1152 1280 1408 .. 2048, 2304 .. 4096, ... 512 KiB.
 // Waste: a request n above 1 KiB lies in (2^e, 2^(e+1)] and is rounded up to a multiple of
 // 2^(e-3), so less than 2^(e-3)/2^e = 12.5 % of the request is lost; above 128 bytes and below
@@ -13,7 +14,7 @@
 
 #include "bits.h"
 
-// One bin for each 16 bytes up to here; with canaries one more, since many programs ask for 1 KiB.
+// One bin for each 16 bytes up to here; many programs ask for 1 KiB.
 #define MX_SMALL_MAX ((size_t)1024 + (MX_PADDING ? MX_ALIGN : 0))
 #define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)
 #define MX_BIN_MAX_SIZE ((size_t)512 * 1024)     // the largest block that shares its page

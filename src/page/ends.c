@@ -93,8 +93,8 @@ bool mx_page_verify(const mx_page_t* page) {
       report_slack(block, (size_t)state);
       is_sound = false;
     } else if (i < count && mx_pad_is_free(state)) {
-      const bool is_clear = (state != MX_PAD_FREE || is_free_sound(page, block));
-      is_sound = is_link_sound(page, block) && is_clear && is_sound;
+      const bool has_link = is_link_sound(page, block);
+      is_sound = (state != MX_PAD_FREE || is_free_sound(page, block)) && has_link && is_sound;
     }
   }
   return is_sound;
