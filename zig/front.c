@@ -131,7 +131,7 @@ void mx_zig_free(void* p, size_t size, size_t align) {
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 
-mx_static_assert(MX_SMALL_MAX == 1024 && MX_ALIGN == 16 && MX_MAGAZINE_PLACES == 31 &&
+mx_static_assert((!MX_MAGAZINES || MX_SMALL_MAX == 1024) && MX_ALIGN == 16 && MX_MAGAZINE_PLACES == 31 &&
                      offsetof(mx_magazine_t, most) == 4 && offsetof(mx_magazine_t, blocks) == 8,
                  "mimalloc.zig says the same");
 mx_static_assert(!MX_MAGAZINES || !MX_HARDEN, "blocks at hand are neither checked nor marked");

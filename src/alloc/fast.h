@@ -75,7 +75,7 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
     return;
   }
   if (MX_HARDEN) {
-    if (mx_harden_is_larger(page)) {
+    if (mx_harden_takes_call(page)) {
       mx_free_larger(p, page);
       return;
     }
@@ -96,7 +96,7 @@ mx_inline bool mx_free_as(void* p, size_t size, size_t align) {
   if (!MX_CHECK_SIZED || MX_HARDEN_SLOWLY || !mx_pagemap_is_near(p)) return false;
   mx_page_t* const page = mx_pagemap_get_near(p);
   if (mx_unlikely(!mx_thread_is(mx_load_relaxed(&page->owner)))) return false;
-  if (size == SIZE_MAX || mx_harden_is_larger(page)) return false;
+  if (size == SIZE_MAX || mx_harden_takes_call(page)) return false;
   if (align > 0 && mx_unlikely(!mx_is_aligned(p, align))) return false;
   const mx_put_t put = mx_harden_put(page, p, false, size);
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);

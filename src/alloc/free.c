@@ -40,7 +40,8 @@ static void free_local(mx_page_t* page, void* p) {
 }
 
 mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
-  const mx_put_t put = mx_harden_put(page, p, true, MX_SIZE_UNSAID);
+  const mx_put_t put = (mx_harden_is_larger(page) ? mx_harden_put(page, p, true, MX_SIZE_UNSAID)
+                                                  : MX_PUT_REFUSED);
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
   else if (mx_unlikely(put == MX_PUT_REFUSED)) mx_free_with_care(p);
 }

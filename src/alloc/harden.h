@@ -97,9 +97,9 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
   bool is_clear = false;
   if (MX_ENCODE_LINKS) {
     link ^= (uintptr_t)key;
-    // What the next one will be asked: its canary and its link may lie in two cache lines.
-    if (mx_likely(mx_link_leads_home(page, block, link))) mx_prefetch_write((void*)(link - MX_PAD));
-    else if (link != 0) return NULL;
+    const bool leads_home = (is_small ? mx_link_leads_near(block, link)
+                                      : mx_link_leads_home(page, block, link));
+    if (mx_unlikely(!leads_home) && link != 0) return NULL;
   }
   if (MX_PADDING) {
     const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
@@ -153,7 +153,8 @@ mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block,
 // false says nothing yet.
 mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint64_t key,
                                   bool is_small, uint64_t said) {
-  if (MX_HARDEN_SLOWLY || mx_unlikely(mx_option(zero_on_free) != 0)) return false;
+  if (MX_HARDEN_SLOWLY) return false;
+  if (!is_small && mx_unlikely(mx_option(zero_on_free) != 0)) return false;
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
   const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
@@ -235,9 +236,13 @@ mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger, uint6
   return --page->used == 0 ? MX_PUT_LAST : MX_PUT_DONE;
 }
 
-// Whether a block is cleared by a call: see mx_free_larger.
 mx_inline bool mx_harden_is_larger(const mx_page_t* page) {
   return MX_CLEAR_FREED && page->block_size > MX_CLEAR_PLAIN;
+}
+
+// Whether a block is cleared by a call: see mx_free_larger.
+mx_inline bool mx_harden_takes_call(const mx_page_t* page) {
+  return MX_CLEAR_FREED && page->block_size > mx_load_relaxed(&mx_settings.in_place_most);
 }
 
 // Before a block of another thread's page is cleared with the slack behind it: from here on its

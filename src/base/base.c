@@ -3,6 +3,7 @@
 #include "facts.h"
 #include "hooks.h"
 #include "options.h"
+#include "sizeclass.h"
 
 #define MX_OPTION_VALUE(name, caps, least, most) (long)(MI_DEFAULT_##caps),
 #define MX_OPTION_CHECK(name, caps, least, most)                                    \
@@ -15,5 +16,6 @@ mx_facts_t mx_facts;
 mx_hooks_t mx_hooks;
 mx_visits_t mx_visits;
 MX_BEGIN_SPARSE
-mx_settings_t mx_settings = {{MX_OPTIONS(MX_OPTION_VALUE)}};
+mx_settings_t mx_settings = {{MX_OPTIONS(MX_OPTION_VALUE)},
+                             (MI_DEFAULT_ZERO_ON_FREE) != 0 ? 0 : MX_SMALL_MAX};
 MX_END_SPARSE

@@ -106,6 +106,8 @@ typedef void(mx_deferred_fun)(bool force, unsigned long long heartbeat, void* ar
 
 typedef struct mx_own_page mx_settings_s {
   mx_atomic(long) option_values[mx_opt_count];
+  // In builds that clear freed blocks: the largest cleared in place, none with zero_on_free.
+  mx_atomic(size_t) in_place_most;
   // The key of the random numbers.
   mx_atomic(uint64_t) key0;
   mx_atomic(uint64_t) key1;

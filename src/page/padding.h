@@ -47,14 +47,16 @@
 #define MX_PAD_STATE_SHIFT 24
 #define MX_PAD_STATE_BITS 22
 #define MX_PAD_SIZE_END ((uint64_t)1 << 20)
-#define MX_PAD_SMALL_END ((uint64_t)2 * MX_SMALL_MAX)
+#define MX_PAD_SMALL_END ((uint64_t)2048)
 
 mx_static_assert(MX_BIN_MAX_SIZE < MX_PAD_SIZE_END, "every size is a state");
-mx_static_assert((MX_PAD_SMALL_END & (MX_PAD_SMALL_END - 1)) == 0, "bits below it stay below it");
+mx_static_assert(MX_SMALL_MAX + MX_PAD_FIRST_SIZE < MX_PAD_SMALL_END, "their states are less");
 
 mx_inline uint64_t mx_pad_make(uint64_t place_key, uint64_t state) {
-  const uint64_t once = (state + MX_PAD_FIRST_SIZE) << MX_PAD_STATE_SHIFT;
-  return place_key ^ once ^ once << MX_PAD_STATE_BITS;
+  // Both copies at once, as no bits of one meet the other's.
+  uint64_t twice = ((uint64_t)1 << MX_PAD_STATE_BITS | 1) << MX_PAD_STATE_SHIFT;
+  mx_keep_factor(twice, state);
+  return place_key ^ (state + MX_PAD_FIRST_SIZE) * twice;
 }
 
 // The state where it stands in a canary, and nothing else, if the canary is what it was.

@@ -220,6 +220,9 @@ long mx_option_clamp(int option, long value) {
 static void set_value(int option, long value) {
   const bool outer = mx_settings_open();
   mx_store_relaxed(&mx_option_values[option], value);
+  if (MX_CLEAR_FREED && option == mx_opt_zero_on_free) {
+    mx_store_relaxed(&mx_settings.in_place_most, value != 0 ? 0 : MX_SMALL_MAX);
+  }
   mx_settings_close(outer);
 }
 

@@ -69,7 +69,7 @@ static void be_innocent(const void* argument) {
 }
 
 int main(void) {
-  static const size_t sizes[] = {8, 24, 72, 1016};
+  static const size_t sizes[] = {8, 24, 72, 1016, 1032};
   static const unsigned char flips[] = {0x01, 0x10, 0x80, 0x5A, 0xFF};
   if (!MX_PADDING || !MX_CHECK_END) {
     printf("no canaries in this build\n");

@@ -50,7 +50,8 @@ static void test_writes(void) {
 }
 
 static void test_calloc(void) {
-  static const size_t sizes[] = {1, 8, 9, 24, 25, 56, 200, 1016, 1017, 4000, 9000, 20000, 300000};
+  static const size_t sizes[] = {1,    8,    9,    24,   25,   56,    200,   1016,
+                                 1017, 1032, 1033, 4000, 9000, 20000, 300000};
   for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
     void* blocks[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) memset(blocks[i] = hidden(mi_malloc(sizes[s])), 1, sizes[s]);

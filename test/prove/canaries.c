@@ -21,7 +21,7 @@ void prove_canary_tells_its_state(void) {
 // prove: a canary of which one byte was changed has no state of a page of its blocks
 // bound: all keys, states and changes of one byte, pages of blocks up to 256 KiB
 // builds: secure64 secure32
-// mutant: page/padding.h: place_key ^ once ^ once << MX_PAD_STATE_BITS => place_key ^ once
+// mutant: page/padding.h: ((uint64_t)1 << MX_PAD_STATE_BITS | 1) => ((uint64_t)1)
 void prove_canary_shows_a_byte(void) {
   const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
   const size_t block_size = any_size(MX_ALIGN, 256 * MX_KIB);
