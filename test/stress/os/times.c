@@ -407,7 +407,7 @@ int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
   mi_free(mi_malloc(100));
-  if (!mx_os_overcommits()) return 77;
+  if (!mx_os_overcommits() || mx_os_is_scarce()) return 77;
   test_delay(1);
   test_delay(10);
   test_age(true);
