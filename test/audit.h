@@ -60,6 +60,11 @@ static void audit_page(const mx_subproc_t* subproc, const mx_arena_t* arena, mx_
     return;
   }
   AUDIT(mx_page_is_valid(page) && page->slice_count <= mx_page_slices_for(page->block_size));
+  // It takes its slices as it carves them, and has none that it does not use.
+  if (!MX_SCATTER && MX_PAGE_GROWS && page->slice_count > mx_page_first_slices(page->block_size)) {
+    const size_t carved = mx_page_fence(page->block_size) + page->capacity * page->block_size;
+    AUDIT(page->capacity == 0 || carved > (page->slice_count - 1) * MX_SLICE_SIZE);
+  }
   audited.live += page->used - freed;
   if (mx_heap_is_main(heap)) audited.of_bin[page->bin]++;
   if (is_owned) return;

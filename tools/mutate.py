@@ -169,7 +169,7 @@ REACHED_BY = {
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
 HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
-            "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
+            "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/random", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
             "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 
 

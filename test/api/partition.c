@@ -249,6 +249,22 @@ static void test_short_heaps(void) {
   EXPECT(after < before + table * 64 + (16 << 20));
 }
 
+// Large blocks of a heap take addresses that it had before, when others have been freed since.
+static void test_addresses_again(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  uintptr_t known[400];
+  size_t count = 0;
+  for (int i = 0; i < 400; i++) {
+    void* const p = mi_heap_malloc(heap, 900000);
+    size_t at = 0;
+    while (at < count && known[at] != (uintptr_t)p) at++;
+    if (at == count) known[count++] = (uintptr_t)p;
+    mi_free(p);
+  }
+  EXPECT(count < 200);
+  mi_heap_destroy(heap);
+}
+
 // Both sides of a fork go on with the same partitions, which stay apart in each.
 static void test_fork(void) {
   static churn_t a;
@@ -287,6 +303,7 @@ int main(void) {
   test_churn();
   test_threads();
   test_short_heaps();
+  test_addresses_again();
   test_fork();
   test_arena();
   printf("%zu slices had one partition each\n", seen_count);

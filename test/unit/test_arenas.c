@@ -200,6 +200,27 @@ static void test_choice(void) {
   mx_arenas_destroy(&mine);
 }
 
+// An arena that had no run as long as was asked for is passed over until something is freed there.
+static void test_lack(void) {
+  mx_slices_t got[3], more;
+  mx_arena_t* const arena = bring(&mine, 12);
+  mi_option_enable(mi_option_disallow_os_alloc);
+  for (int i = 0; i < 3; i++) EXPECT(take(4, &got[i]));
+  const int middle = (got[0].index == 4 ? 0 : got[1].index == 4 ? 1 : 2);
+  for (int i = 0; i < 3; i++) {
+    if (i != middle) give_back(&got[i]);
+  }
+  EXPECT(!take(6, &more) && mx_load_relaxed(&arena->lacks) == 6);
+  EXPECT(!take(7, &more) && take(4, &more));
+  give_back(&more);
+  EXPECT(!take(5, &more));
+  give_back(&got[middle]);
+  EXPECT(take(6, &more) && more.arena == arena);
+  give_back(&more);
+  mi_option_disable(mi_option_disallow_os_alloc);
+  mx_arenas_destroy(&mine);
+}
+
 // Memory that may not go is never purged, nor unmapped.
 static void test_pinned(void) {
   mx_slices_t got;
@@ -462,6 +483,7 @@ int main(void) {
   test_sizes();
   test_eager();
   test_choice();
+  test_lack();
   test_nodes();
   test_records();
   test_gap();

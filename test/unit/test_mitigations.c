@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which mitigations a build has, by its level, as docs/hardening.md has them; and that what a key tells
-// differs by key and by number.
+// Which mitigations a build has, by its level, as docs/hardening.md has them; that what a key tells
+// differs by key and by number, and what of freed blocks is cleared.
 #include <stdio.h>
 
+#include "../../include/mimalloc.h"
 #include "../../src/base/mitigations.h"
 #include "../../src/mem/random.h"
+#include "../../src/page/clear.h"
 
 static int failures;
 
@@ -56,9 +58,24 @@ static void test_numbers(void) {
   EXPECT(first != 0 && first != second && state == second);
 }
 
+// What larger blocks hold is cleared as long as that does not take too much; their beginning always.
+static void test_clearing(void) {
+  static uint8_t block[4096];
+  bool was_whole = true;
+  for (int i = 0; was_whole && i < 10000000; i++) {
+    block[0] = block[15] = block[16] = block[4095] = 1;
+    was_whole = mx_clear_larger(block, sizeof(block));
+    EXPECT(block[0] == 0 && block[15] == 0);
+    EXPECT(block[16] == !was_whole && block[4095] == !was_whole);
+  }
+  EXPECT(!was_whole);
+}
+
 int main(void) {
   if (MX_OMIT_MITIGATIONS == 0) test_levels();
   test_numbers();
+  mi_free(mi_malloc(1));  // what the system is like is known
+  test_clearing();
   printf("mitigations: %d failures\n", failures);
   return failures != 0;
 }

@@ -15,6 +15,7 @@
 #include "../../src/alloc/alloc.h"
 #include "../../src/heap/parked.h"
 #include "../../src/heap/thread_life.h"
+#include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 #include "../../src/page/remote.h"
 
@@ -158,6 +159,26 @@ static void rates_are_their_own(void) {
   EXPECT(!MX_PARKS || theap_of[0] == theap_of[1]);
   mi_option_set(mi_option_guarded_sample_rate, 0);
   mi_collect(true);
+}
+
+// The records of a thread serve others when it has ended, whatever heaps it used.
+static void* uses_a_heap(void* arg) {
+  mi_free(mi_heap_malloc((mi_heap_t*)arg, 40));
+  mi_free(mi_malloc(40));
+  return NULL;
+}
+
+static void records_come_again(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  int64_t before = 0;
+  for (int i = 0; i < 170; i++) {
+    pthread_t thread;
+    if (i == 20) before = mx_load_relaxed(&mx_process_counters.metadata.current);
+    EXPECT(pthread_create(&thread, NULL, uses_a_heap, heap) == 0);
+    pthread_join(thread, NULL);
+  }
+  EXPECT(mx_load_relaxed(&mx_process_counters.metadata.current) == before);
+  mi_heap_destroy(heap);
 }
 
 // Nobody finds its own id in a page that is parked, and all of them are owned.
@@ -464,6 +485,7 @@ int main(void) {
   mi_free(mi_malloc(10));
   next_has_it();
   rates_are_their_own();
+  records_come_again();
   pages_are_nobodys();
   thread_goes_on();
   bounds();

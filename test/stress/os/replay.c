@@ -109,7 +109,8 @@ static void look(void) {
     live += (page != NULL && !mx_page_is_huge(page));
   }
   if (audit(&mx_subproc_main) != 0) fail("seed %llu: see above", (unsigned long long)stress_seed);
-  if (live != audited.live) fail("%zu live blocks, counted %zu", live, audited.live);
+  // Where words are short nobody knows how many blocks others freed.
+  if (MX_64BIT && live != audited.live) fail("%zu live blocks, counted %zu", live, audited.live);
 }
 
 static int child(void) {

@@ -388,11 +388,26 @@ static void test_settle(void) {
   end();
 }
 
+// What is committed beyond a request ends with the arena, whatever lies behind its bitmap.
+static void test_end(void) {
+  begin(64, 100);
+  mx_slices_t most, last;
+  const mx_slices_request_t all_but_few = {59, 59, 59, 1, arena, -1, false, false};
+  const mx_slices_request_t few = {5, 5, 5, 1, arena, -1, false, false};
+  check(mx_slices_alloc(&mine, &all_but_few, &most));
+  mx_bits_set(arena->dirty, 0, 64);
+  check(mx_slices_alloc(&mine, &few, &last));
+  check(most.index + last.index < 64 && mx_bits_count(arena->dirty, 0, 64) == 64);
+  check(mx_load_relaxed(&arena->free_slices) == 0);
+  check(mx_bits_count(arena->committed, 0, 64) == 64);
+  end();
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
   mi_free(mi_malloc(100));
-  if (!mx_os_overcommits()) return 77;
+  if (!mx_os_overcommits() || mx_os_is_scarce()) return 77;
   test_delay(1);
   test_delay(10);
   test_age(true);
@@ -407,6 +422,7 @@ int main(int argc, char** argv) {
   test_least_run();
   if (!MX_SCATTER) test_refaults();
   test_large();
+  test_end();
   test_settle();
   mx_store_relaxed(&mx_os_scarce, true);
   test_bound(320, 0, 320 / 32, 4);
