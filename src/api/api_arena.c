@@ -58,7 +58,7 @@ int mi_reserve_os_memory(size_t size, bool commit, bool allow_large) mi_attr_noe
 // ---- memory of the program's -------------------------------------------------------------------
 
 // Whether a part of it was brought before: two arenas would hand out the same blocks.
-static bool overlaps_brought(uintptr_t start, uintptr_t end) {
+static bool was_brought(uintptr_t start, uintptr_t end) {
   bool found = false;
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     for (size_t i = mx_load_acquire(&s->arenas.count); i-- > 0;) {
@@ -85,7 +85,7 @@ bool mi_manage_memory(void* start, size_t size, bool is_committed, bool is_pinne
     mx_warning("memory of %zu bytes at %p lies above the addresses that serve\n", size, start);
     return false;
   }
-  if (overlaps_brought(first, (uintptr_t)start + size)) {
+  if (was_brought(first, (uintptr_t)start + size)) {
     mx_warning("memory of %zu bytes at %p is an arena's already\n", size, start);
     return false;
   }

@@ -10,7 +10,15 @@
 // instructions: builds that fill blocks take millions.
 #include "stress.h"
 
-#if !defined(__linux__) || !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__)
+// A sanitizer's malloc is not the library's.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+
+#if !defined(__linux__) || !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(HAS_ASAN)
 int main(void) { return 77; }
 #else
 
