@@ -357,8 +357,8 @@ bool mx_vmem_discard(void* p, size_t size) {
 #define CLEARED_LEAST (8 * CLEARED_PART)
 #define CLEARED_LOOKS 8
 
-// To write an OS page that is not there takes longer than to write eight that are, and its memory may
-// never be needed.
+// To write an OS page that is not there takes longer than to write eight that are, and its memory
+// may never be needed.
 typedef enum fill_e {
   FILL_WRITTEN,  // all of it is likely to hold something
   FILL_MIXED,    // there are OS pages of zeros, which may be the system's as long as they are read
