@@ -366,7 +366,7 @@ typedef enum fill_e {
 } fill_t;
 
 static bool reads_as_zero(const uint8_t* p, size_t size) {
-  static const uint64_t zero;
+  static const uint64_t zero = 0;
   const size_t rest = size - sizeof(zero);
   return memcmp(p, &zero, sizeof(zero)) == 0 && memcmp(p, p + sizeof(zero), rest) == 0;
 }
