@@ -39,9 +39,10 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
-// Has a part of a block read as zero.
-static void clear_part(const mx_page_t* page, size_t from, size_t to) {
+// From byte `from` to byte `to` a block may hold old data, and may have to read as zero.
+static void clear_part(const mx_page_t* page, size_t from, size_t to, bool zero) {
   const mx_arena_t* const arena = page->arena;
+  if (!zero || to <= from) return;
   // What the program brought may be a file's.
   const bool is_own = (arena == NULL || (arena->mapping != NULL && !arena->is_pinned));
   // Tools that watch memory would have a word on what is read there.
@@ -144,13 +145,13 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
   bool is_zero = false;
   mx_page_t* page = take_kept(heap, bytes, align);
   if (page != NULL) {
-    if (zero) clear_part(page, 0, bytes);
+    clear_part(page, 0, bytes, zero);
     return page->start;
   }
   page = make_block(heap, bytes, align, is_growing, zero, &is_zero);
   if (page == NULL) return NULL;
   note_use(page, 0, bytes);
-  if (zero && !is_zero) clear_part(page, 0, bytes);
+  clear_part(page, 0, bytes, zero && !is_zero);
   return page->start;
 }
 
@@ -176,11 +177,6 @@ void mx_huge_free(mx_page_t* page) {
 }
 
 // ---- resizing ----------------------------------------------------------------------------------
-
-// What lies between the old and the new end was never part of the block: it may hold old data.
-static void clear_tail(mx_page_t* page, size_t old_bytes, size_t bytes, bool zero) {
-  if (zero && bytes > old_bytes) clear_part(page, old_bytes, bytes);
-}
 
 static void shrink(mx_page_t* page, size_t bytes) {
   const size_t keep = slices_for(bytes);
@@ -225,7 +221,7 @@ static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
     if (!extend(page, more + rest, zero) && (rest == 0 || !extend(page, more, zero))) return false;
   }
   note_use(page, old_bytes, bytes);
-  clear_tail(page, old_bytes, bytes, zero);
+  clear_part(page, old_bytes, bytes, zero);
   mx_huge_page_resize(page, bytes);
   return true;
 }
@@ -291,7 +287,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
     mx_huge_free(page);
   }
   note_use(target, 0, bytes);
-  clear_tail(target, old_bytes, bytes, zero && !is_zero);
+  clear_part(target, old_bytes, bytes, zero && !is_zero);
   mx_huge_page_resize(target, bytes);
   return target->start;
 }

@@ -17,5 +17,5 @@ mx_hooks_t mx_hooks;
 mx_visits_t mx_visits;
 MX_BEGIN_SPARSE
 mx_settings_t mx_settings = {{MX_OPTIONS(MX_OPTION_VALUE)},
-                             (MI_DEFAULT_ZERO_ON_FREE) != 0 ? 0 : MX_SMALL_MAX};
+                             MX_IN_PLACE_MOST(MI_DEFAULT_ZERO_ON_FREE)};
 MX_END_SPARSE

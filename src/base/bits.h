@@ -32,6 +32,12 @@ mx_inline bool mx_has_bit(const uint64_t* words, size_t i) {
   return (words[i / 64] >> (i % 64) & 1) != 0;
 }
 
+// Where in the i-th of several parts of `step` bytes to look, at whole units: no stride of what
+// lies there meets all of them.
+mx_inline size_t mx_look_at(size_t i, size_t step, size_t unit) {
+  return i * step + (i * 37 + 5) % 64 * unit % step;
+}
+
 #if defined(__GNUC__) || defined(__clang__)
 // Index of the highest set bit; x must not be 0.
 mx_inline unsigned mx_bit_high(uint64_t x) {

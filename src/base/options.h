@@ -104,9 +104,11 @@ typedef void(mx_output_fun)(const char* text, void* arg);
 typedef void(mx_error_fun)(int code, void* arg);
 typedef void(mx_deferred_fun)(bool force, unsigned long long heartbeat, void* arg);
 
+#define MX_IN_PLACE_MOST(zero_on_free) ((zero_on_free) != 0 ? 0 : MX_SMALL_MAX)
+
 typedef struct mx_own_page mx_settings_s {
   mx_atomic(long) option_values[mx_opt_count];
-  // In builds that clear freed blocks: the largest cleared in place, none with zero_on_free.
+  // In builds that clear freed blocks: the largest cleared in place, as MX_IN_PLACE_MOST says.
   mx_atomic(size_t) in_place_most;
   // The key of the random numbers.
   mx_atomic(uint64_t) key0;

@@ -28,6 +28,8 @@
 #define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)    // largest block in pages of 1 slice
 #define MX_MEDIUM_PAGE_MAX ((size_t)16 * 1024)  // largest block in pages of 8 slices
 
+mx_static_assert(MX_SMALL_BINS == (MX_PADDING ? 65 : 64), "the fast path indexes by size / 16");
+mx_static_assert(MX_BIN_HUGE == (MX_PADDING ? 138 : 137), "9 doublings of 8 bins follow these");
 
 // The bin of a request of `size` bytes, 1 <= size <= MX_BIN_MAX_SIZE.
 mx_inline size_t mx_bin_of(size_t size) {

@@ -26,7 +26,7 @@ void mx_theap_abandon_all(mx_theap_t* theap);
 bool mx_theap_verify(const mx_theap_t* theap);
 // Whether all its lists and pages are as they should be (debug level 3). Its thread only.
 bool mx_theap_is_valid(const mx_theap_t* theap);
-// Work of every few slow visits.
+// Work of every few slow visits; this one is for a request of `size` bytes.
 void mx_theap_housekeeping(mx_theap_t* theap, size_t size);
 // Runs the program's deferred-free function in this thread, unless it is running.
 void mx_theap_deferred_free(mx_theap_t* theap, bool force);

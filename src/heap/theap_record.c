@@ -22,8 +22,8 @@ MX_BEGIN_SPARSE
 // Nobody looks further than at its front.
 mx_at_start mx_theap_t mx_theap_empty = {{{NONE64 NONE64 NONE8 NONE2}}};
 MX_END_SPARSE
-mx_static_assert(MX_BIN_HUGE <= 64 + 64 + 8 + 2 && MX_BIN_HUGE >= 64 + 64 + 8 + 1,
-                 "every bin of the empty theap has a page");
+mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2 + (MX_PADDING ? 1 : 0),
+                 "every bin of the empty theap has a page, but for the last one with canaries");
 
 static mx_theap_t* fresh_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);

@@ -375,8 +375,7 @@ static fill_t fill_of(const uint8_t* part) {
   const size_t unit = mx_facts.os_page, step = CLEARED_PART / CLEARED_LOOKS;
   if (mx_os_is_sparse(part, CLEARED_PART)) return FILL_SPARSE;
   for (size_t i = 0; i < CLEARED_LOOKS; i++) {
-    const size_t within = (i * 37 + 5) % 64 * unit % step;  // so that no stride meets them all
-    if (reads_as_zero(part + i * step + within, unit)) return FILL_MIXED;
+    if (reads_as_zero(part + mx_look_at(i, step, unit), unit)) return FILL_MIXED;
   }
   return FILL_WRITTEN;
 }

@@ -336,8 +336,7 @@ bool mx_os_seems_present(const void* p, size_t size) {
   if (step == 0 || has_filter()) return false;
   for (size_t i = 0; i < PAGES_LOOKED_AT; i++) {
     uint8_t state = 0;
-    const size_t within = (i * 37 + 5) % 64 * unit % step;  // so that no stride meets them all
-    const uintptr_t at = mx_align_down((uintptr_t)p + step * i + within, unit);
+    const uintptr_t at = mx_align_down((uintptr_t)p + mx_look_at(i, step, unit), unit);
     if (mx_syscall3(SYS_mincore, at, unit, &state) != 0 || (state & 1) == 0) return false;
   }
   return true;

@@ -221,7 +221,7 @@ static void set_value(int option, long value) {
   const bool outer = mx_settings_open();
   mx_store_relaxed(&mx_option_values[option], value);
   if (MX_CLEAR_FREED && option == mx_opt_zero_on_free) {
-    mx_store_relaxed(&mx_settings.in_place_most, value != 0 ? 0 : MX_SMALL_MAX);
+    mx_store_relaxed(&mx_settings.in_place_most, MX_IN_PLACE_MOST(value));
   }
   mx_settings_close(outer);
 }
