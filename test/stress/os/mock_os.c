@@ -56,6 +56,7 @@ static atomic_ullong large_msecs;    // that each takes
 static atomic_int large_lies_elsewhere;
 static atomic_uint node;
 static atomic_int random_fails;
+static atomic_int protect_fails;
 
 void mock_fault(const char* name) {
   static const char* const names[] = {"plain", "torn", "taken", "uncut", "half"};
@@ -104,6 +105,7 @@ void mock_large(long pages, uint64_t msecs, bool elsewhere) {
 }
 void mock_node(unsigned number) { node = number; }
 void mock_random_fails(bool fails) { random_fails = fails; }
+void mock_protect_fails(bool fails) { protect_fails = fails; }
 
 // ---- what others map ----------------------------------------------------------------------------
 
@@ -181,6 +183,7 @@ bool mx_os_purge(void* p, size_t size) {
 }
 bool mx_os_reset(void* p, size_t size) { return !fails() && real_reset(p, size); }
 bool mx_os_protect(void* p, size_t size, bool accessible) {
+  if (protect_fails && !accessible) return false;
   return !fails() && real_protect(p, size, accessible);
 }
 bool mx_os_guard(void* p, size_t size, bool install) {

@@ -20,6 +20,8 @@ void mock_fail_next(void);
 void mock_fail_after(long others);
 // All calls fail from now on.
 void mock_fail_all(void);
+// Nothing can be made inaccessible, whatever else succeeds.
+void mock_protect_fails(bool fails);
 // How they fail, as MOCK_FAULT has it.
 void mock_fault(const char* name);
 // What another thread does just before contents are dropped for the next time.

@@ -71,27 +71,18 @@ static void eager_arena(void) {
   check(arena != NULL && arena->slices * MX_SLICE_SIZE >= (size_t)MX_ARENA_MIN_SIZE);
 }
 
-static void* zero_sized_block(long after) {
-  enum { PLACES = 1 << 12 };
-  mock_fail_after(after);
-  void* const p = mx_zeroblock_alloc(1);
-  mock_heal();
-  for (int k = 1; p != NULL && k < PLACES; k++) check(mx_zeroblock_alloc(1) != NULL);
-  return p;
-}
-
-// Slices for blocks of no bytes that cannot be made inaccessible: the last call of those that make
-// one, whose number depends on the build and on how scarce addresses are.
+// Slices for blocks of no bytes that cannot be made inaccessible: the first leaves a slice, its
+// record of less than a KiB and its table of places, and all the others use these.
 static void zero_sized_blocks(void) {
-  long after = 3;
-  while (after > 0 && zero_sized_block(after) != NULL) after--;
-  const int64_t before = metadata();
-  int refused = 0;
-  for (int i = 0; i < TIMES / 10; i++) refused += (zero_sized_block(after) == NULL);
-  // Where addresses are scarce the number is another whenever an arena is full. A slice that was
-  // made has a record, of less than a KiB.
-  check(mx_os_is_scarce() ? refused > 0 : refused >= TIMES / 20);
-  check(metadata() - before <= (int64_t)(MX_MIB / 4) + (TIMES / 10 - refused) * (int64_t)MX_KIB);
+  enum { PLACES = MX_SLICE_SIZE / MX_ALIGN };
+  for (int k = 0; k < PLACES; k++) check(mx_zeroblock_alloc(1) != NULL);
+  const int64_t metadata_before = metadata(), reserved_before = reserved();
+  mock_protect_fails(true);
+  for (int i = 0; i < TIMES / 10; i++) check(mx_zeroblock_alloc(1) == NULL);
+  mock_protect_fails(false);
+  check(metadata() - metadata_before <= (int64_t)(MX_MIB / 4));
+  check(reserved() - reserved_before <= (int64_t)(MX_MIB / 4));
+  check(mx_zeroblock_alloc(1) != NULL);
 }
 
 int main(int argc, char** argv) {
