@@ -117,15 +117,14 @@ static size_t audit_list(const mx_theap_t* theap, const mx_page_t* page) {
 
 static void audit_retained(const mx_theap_t* theap) {
   const mx_theap_retained_t* const kept = &theap->retained;
-  size_t slices = 0, small = 0;
+  size_t slices = 0;
   for (uint32_t n = 0; n < MX_RETAINED_MAX; n++) {
     const mx_page_t* const page = kept->pages[n];
     if (page == NULL) continue;
     AUDIT(page->retained_slot == n + 1 && mx_page_theap(page) == theap);
     slices += page->slice_count;
-    small += (page->slice_count == 1);
   }
-  AUDIT(kept->slices == slices && kept->small == small);
+  AUDIT(kept->slices == slices);
   // Between the place of the next one and the oldest there is none.
   for (uint32_t n = kept->next; slices > 0 && n % MX_RETAINED_MAX != kept->oldest % MX_RETAINED_MAX; n++) {
     AUDIT(kept->pages[n % MX_RETAINED_MAX] == NULL);

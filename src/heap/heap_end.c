@@ -123,7 +123,7 @@ void mx_heap_drop_theaps(mx_heap_t* heap) {
     if (mx_heap_is_main(heap)) mx_theap_wipe(theap);
     mx_theap_retained_t* const retained = &theap->retained;
     if (retained->slices != 0) memset(retained->pages, 0, sizeof(retained->pages));
-    retained->slices = retained->small = 0;
+    retained->slices = 0;
     theap->collecting.list = 0;
     theap->collecting.at = NULL;
     mx_theap_unlink(heap, theap);

@@ -25,7 +25,7 @@
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
 #define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
-#define RETAIN_SHARE 16   // and this part of all slices in use
+#define RETAIN_SHARE 16   // and this part of all slices in use, divided by the threads
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 #define FULL_LOOKS 16             // full pages that a search for free blocks looks at
@@ -84,7 +84,6 @@ static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
   theap->retained.pages[page->retained_slot - 1] = NULL;
   mx_check(theap->retained.slices >= page->slice_count);
   theap->retained.slices -= page->slice_count;
-  theap->retained.small -= (page->slice_count == 1);
   page->retained_slot = 0;
 }
 
@@ -118,13 +117,11 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   if (theap->bins.current[page->bin] == &mx_page_none) return false;
   const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
   const int64_t threads = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
-  const int64_t most = RETAIN_SLICES + in_use / RETAIN_SHARE;
-  const int64_t most_small = RETAIN_SLICES + in_use / (RETAIN_SHARE * mx_max(threads, 1));
+  const int64_t most = RETAIN_SLICES + in_use / (RETAIN_SHARE * mx_max(threads, 1));
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   age_retained(theap, now, (int64_t)theap->retained.slices + page->slice_count - most);
   const uint32_t slot = theap->retained.next % MX_RETAINED_MAX;
   if (page->slice_count > most) return false;
-  if (page->slice_count == 1 && theap->retained.small >= most_small) return false;
   if (theap->retained.pages[slot] != NULL) release(theap, theap->retained.pages[slot]);
   if (theap->retained.slices == 0) theap->retained.oldest = theap->retained.next;
   const uint32_t last_turn = theap->retained.next - (MX_RETAINED_MAX - 1);
@@ -134,7 +131,6 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
   theap->retained.pages[slot] = page;
   theap->retained.until[slot] = now + RETAIN_MSECS;
   theap->retained.slices += page->slice_count;
-  theap->retained.small += (page->slice_count == 1);
   page->retained_slot = (uint8_t)(slot + 1);
   return true;
 }
