@@ -135,6 +135,9 @@ int main(void) {
   }
   holder_t both = {&mx_subproc_list_lock, &mx_subproc_main.lock, FOR_GOOD, 0, 0, 0};
   fork_beside(&both);
+  // The child draws a new key, whoever had the settings open.
+  holder_t settings = {locks[count - 1], NULL, FOR_GOOD, 0, 0, 0};
+  if (MX_READ_ONLY) fork_beside(&settings);
   mi_free(p);
   mi_heap_delete(heap);
   printf("fork locks: %d failures\n", failures);
