@@ -9,7 +9,8 @@ FILE is a .c or .h of src, FOLDER one of its folders; all but os are tried where
 operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
 compiled once for each build, linked with the other objects, which are kept, into a shared library, and
 the test programs, which are kept as well, run on that: of a debug and a release build, of a secure one
-in place of the latter for what that alone has. A changed header is compiled with all of the
+in place of the latter for what that alone has. Where the compiler makes the same of it in all builds it
+is no mutant. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
 is left out. --quick leaves out tests that take more than 1.5 s of processor time.
@@ -117,7 +118,7 @@ def command_of(name):
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
-    "dense", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+    "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
@@ -309,6 +310,8 @@ def run_quietly(command, **more):
 
 
 def compile_one(source, output, flags, sources=ROOT / "src"):
+    """Wherever the sources lie the object is the same."""
+    flags = [*flags, f"-ffile-prefix-map={sources}={ROOT / 'src'}"]
     return run_quietly([*FLAGS_OF[source.suffix], *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-c", source, "-o", output])
 
 
@@ -540,6 +543,9 @@ def mutant_library(mutant, build, kind, folder):
         source, objects = changed, list(objects_of(build, kind, (mutant.file,)))
     if not compile_one(source, own, flags, sources):
         return None
+    as_it_is = fresh_object(ROOT / "src" / source.relative_to(sources), build, flags[len(BUILDS[build]):])
+    if own.read_bytes() == as_it_is.read_bytes():
+        return SAME
     if not link_library([own], objects, target):
         return None
     if mutant.file.endswith(".h"):
@@ -547,6 +553,7 @@ def mutant_library(mutant, build, kind, folder):
     return target
 
 
+SAME = "same"  # the compiler makes the same of the change as of the source
 KILLS = collections.defaultdict(collections.Counter)
 
 
@@ -571,7 +578,11 @@ def judge(mutant, options):
         lines = file.read_text().splitlines()
         lines[mutant.number] = mutant.changed
         file.write_text("\n".join(lines) + "\n")
-        for build in builds_of(mutant.file):
+        is_same = True
+        builds = builds_of(mutant.file)
+        for build in (*builds, *(set(BUILDS) - set(builds))):
+            if build not in builds and not is_same:
+                break
             libraries = {}
             for test in tests_of(mutant.file, build, options):
                 if test.of_orders and not mutant.orders():
@@ -583,12 +594,15 @@ def judge(mutant, options):
                     libraries[test.kind] = mutant_library(mutant, build, test.kind, folder)
                 if libraries[test.kind] is None:
                     return "compiler"
+                if libraries[test.kind] == SAME:
+                    continue
                 # Twice: on a busy machine one may fail by itself.
                 if all(run_test(test, build, libraries[test.kind], int(4 * took + 3))[0] is False
                        for _ in range(2)):
                     KILLS[mutant.file][test.name] += 1
                     return f"{build} {test.name}"
-    return None
+            is_same = is_same and set(libraries.values()) <= {SAME}
+    return "compiler" if is_same else None
 
 
 # ---- all of them -------------------------------------------------------------------------------
