@@ -116,7 +116,7 @@ def command_of(name):
 
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
-    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
+    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "fields", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
 UNIT += [Test("unit/test_table_growth", static=True,

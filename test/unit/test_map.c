@@ -63,7 +63,9 @@ static void read_map(void) {
   size_t lines = 0, used = 0, skipped = 0;
   while ((at = strchr(at + 1, '\n')) != NULL && read_line(at + 1)) lines++;
   if (at != NULL && strncmp(at + 1, "  and ", 6) == 0) skipped = number_behind(at, "  and ");
-  for (size_t i = 0; i < arena->slices; i++) used += (letters[i] != 0 && strchr("~:.", letters[i]) == NULL);
+  for (size_t i = 0; i < arena->slices; i++) {
+    used += (letters[i] != 0 && strchr("~:.", letters[i]) == NULL);
+  }
   const size_t shown = lines * 64 < arena->slices ? lines * 64 : arena->slices;
   EXPECT(skipped > 0 && shown + skipped - arena->slices < 64);
   EXPECT(number_behind(heading, "KiB, ") == used && number_behind(heading, "MiB, ") == arena->slices);
@@ -85,7 +87,8 @@ static char expect_page(const void* p, bool is_own) {
   else if (!is_own) letter = (char)toupper(letter);
   bool goes_on = true;
   for (size_t i = 1; i < count; i++) goes_on = goes_on && letters[first + i] == '-';
-  EXPECT((letters[first] == letter || (is_own && letters[first] == toupper(letter))) && goes_on && letters[first + count] != '-');
+  EXPECT(letters[first] == letter || (is_own && letters[first] == toupper(letter)));
+  EXPECT(goes_on && letters[first + count] != '-');
   return letters[first];
 }
 
