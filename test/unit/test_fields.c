@@ -2,9 +2,11 @@
 // Every number of the statistics on its way: each counter has a value of its own, which has to arrive in
 // the place of the record that has its name, and each place of the record one, which every format has to
 // show under its name.
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../../include/mimalloc.h"
 #include "../../src/service/amounts.h"
 #include "../../src/service/stats.h"
 
@@ -77,6 +79,123 @@ static void test_record(void) {
   mx_stats_of_heap(&heap, &stats);
   EXPECT(stats.pages_reclaim_on_free.total == reclaims + 77);
   EXPECT(stats.pages_extended.total == extends + 99);
+}
+
+// ---- live blocks -------------------------------------------------------------------------------
+
+#define BLOCKS 400
+#define SIZE ((size_t)2000)
+
+static void* blocks[BLOCKS];
+
+typedef struct seen_s {
+  size_t pages, used, committed, huge;
+} seen_t;
+
+static bool see(const mi_heap_t* of, const mi_heap_area_t* area, void* block, size_t size,
+                void* arg) {
+  seen_t* const seen = (seen_t*)arg;
+  (void)of, (void)block, (void)size;
+  if (area->full_block_size > MX_BIN_MAX_SIZE) {
+    seen->huge++;
+    return true;
+  }
+  seen->pages++;
+  seen->used += area->used;
+  seen->committed += area->committed;
+  return true;
+}
+
+// What is counted of a heap's blocks is what a visit of it sees, and nothing of other heaps.
+static void expect_blocks(const char* what, const mi_stats_t* before, mi_heap_t* of) {
+  const mi_stats_t* const now = &stats;
+  const int known = failures;
+  seen_t seen = {0, 0, 0, 0};
+  const size_t size = mx_pagemap_get(blocks[0])->block_size, bin = mx_stats_bin_of(size);
+  EXPECT(mi_heap_visit_blocks(of, false, &see, &seen) && seen.huge == 1 && seen.pages > 2);
+  EXPECT(now->malloc_bins[bin].current - before->malloc_bins[bin].current == (int64_t)seen.used);
+  EXPECT(now->malloc_normal.current - before->malloc_normal.current == (int64_t)(seen.used * size));
+  EXPECT(now->page_committed.current - before->page_committed.current == (int64_t)seen.committed);
+  EXPECT(now->page_bins[bin].current - before->page_bins[bin].current == (int64_t)seen.pages);
+  EXPECT(now->malloc_bins[MI_BIN_HUGE].current == before->malloc_bins[MI_BIN_HUGE].current);
+  if (failures > known) printf("  of a %s\n", what);
+}
+
+static void test_blocks(void) {
+  mi_stats_t none, thread, process, subproc;
+  mi_option_set(mi_option_page_full_retain, 32);  // so that the thread goes on to own full pages
+  mi_heap_t* const own = mi_heap_new();
+  mi_heap_t* const other = mi_heap_new();
+  void* const elsewhere = mi_heap_malloc(other, SIZE);
+  mi_stats_init(&none);
+  mi_heap_collect(own, true);
+  mx_stats_of_thread(&thread);
+  mx_stats_of_subproc(&mx_subproc_main, &subproc);
+  mx_stats_of_process(&process);
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = mi_heap_malloc(own, SIZE);
+  void* const huge = mi_heap_malloc(own, 3 * MX_MIB);
+  for (int round = 0; round < 3; round++) {
+    mx_stats_of_heap((mx_heap_t*)(void*)own, &stats);
+    expect_blocks("heap", &none, own);
+    mx_stats_of_thread(&stats);
+    expect_blocks("thread", &thread, own);
+    EXPECT(stats.threads.current == 1 && stats.theaps.current == thread.theaps.current + 1);
+    mx_stats_of_subproc(&mx_subproc_main, &stats);
+    expect_blocks("sub-process", &subproc, own);
+    mx_stats_of_process(&stats);
+    expect_blocks("process", &process, own);
+    // The second time some pages have free blocks, then all of them.
+    for (int i = 0; i < BLOCKS && round < 2; i++) {
+      if (i % (round == 0 ? 97 : 5) != 1) continue;
+      mi_free(blocks[i]);
+      blocks[i] = NULL;
+    }
+  }
+  for (int i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
+  mi_free(huge);
+  mi_free(elsewhere);
+  mi_heap_delete(own);
+  mi_heap_delete(other);
+}
+
+// What the arenas of a sub-process hold, in two of them.
+static void* allocate_in(void* subproc) {
+  const mi_subproc_id_t id = {subproc};
+  mi_subproc_add_current_thread(id);
+  mx_arenas_t* const arenas = &((mx_subproc_t*)subproc)->arenas;
+  mx_stats_of_subproc_alone((mx_subproc_t*)subproc, &stats);
+  EXPECT(stats.reserved.current == 0 && stats.committed.current == 0);
+  mx_counter_add(&((mx_subproc_t*)subproc)->counters.arena_purges, 5);
+  EXPECT(mx_arena_reserve(arenas, 1000, -1) != NULL && mx_arena_reserve(arenas, 500, -1) != NULL);
+  void* const p = mi_malloc(7 * MX_MIB);
+  size_t reserved = 0, committed = 0;
+  for (size_t i = 0; i < mx_load_relaxed(&arenas->count); i++) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, i);
+    const size_t bits = mx_arena_bits_per_slice();
+    reserved += arena->slices * MX_SLICE_SIZE;
+    for (size_t bit = 0; bit < arena->slices * bits; bit++) {
+      committed += (mx_bits_test(arena->present, bit) ? MX_SLICE_SIZE / bits : 0);
+    }
+  }
+  for (int with_heaps = 0; with_heaps < 2; with_heaps++) {
+    if (with_heaps) mx_stats_of_subproc((mx_subproc_t*)subproc, &stats);
+    else mx_stats_of_subproc_alone((mx_subproc_t*)subproc, &stats);
+    EXPECT(reserved >= 1500 * MX_SLICE_SIZE && stats.reserved.current == (int64_t)reserved);
+    EXPECT(stats.committed.current == (int64_t)committed && (MX_LARGE_APART || committed > 0));
+    EXPECT(stats.arena_count.total == (int64_t)mx_load_relaxed(&arenas->count));
+    EXPECT(stats.arena_purges.total >= 5);
+    EXPECT((stats.malloc_huge.current > 0) == (with_heaps == 1));
+  }
+  mi_free(p);
+  return NULL;
+}
+
+static void test_arenas(void) {
+  pthread_t thread;
+  const mi_subproc_id_t id = mi_subproc_new();
+  EXPECT(pthread_create(&thread, NULL, &allocate_in, id.opaque) == 0);
+  pthread_join(thread, NULL);
+  mi_subproc_destroy(id);
 }
 
 // ---- the record to texts -----------------------------------------------------------------------
@@ -213,6 +332,8 @@ static void test_formats(void) {
 
 int main(void) {
   test_record();
+  test_blocks();
+  test_arenas();
   fill();
   test_tables();
   test_formats();
