@@ -353,7 +353,12 @@ def archive_of(objects):
 def link_library(own, objects, folder):
     """A folder with the library, and a list of what programs are linked with that have it inside."""
     folder.mkdir(parents=True, exist_ok=True)
-    inside = [*own, *([archive_of(objects)] if objects else [])]
+    inside = own
+    if objects:  # programs that want parts take a changed one as they take the others: if they need it
+        changed = folder / "changed.a"
+        if own and not run_quietly(["ar", "rcsT", changed, *own]):
+            return False
+        inside = ["-Wl,--start-group", *([changed] if own else []), archive_of(objects), "-Wl,--end-group"]
     (folder / "inside").write_text("\n".join(map(str, inside)))
     return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
 
