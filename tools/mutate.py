@@ -176,9 +176,8 @@ REACHED_BY = {
     "page/pins": [*CORE, *PROFILE],
     "page/holes": [*CORE, *MEMORY],
     **dict.fromkeys(("host", "service", "api", "profile"), [
-        *UNIT, *API, *GUARDED, *MODEL, *DEBUG, *MOCKED, *INSIDE, *REPORT, *PROFILE, *OPTIONS, *MEMORY]),
-    "api": [*UNIT, *API, Test("api/cxx", suffix=".cpp"), *GUARDED, *MODEL, *DEBUG, *MOCKED, *INSIDE, *REPORT, *PROFILE,
-            *OPTIONS, *OVERRIDE],
+        *UNIT, *API, Test("api/cxx", suffix=".cpp"), *GUARDED, *MODEL, *DEBUG, *MOCKED, *INSIDE, *REPORT, *PROFILE,
+        *OPTIONS, *OVERRIDE, *MEMORY]),
     "override": [*OVERRIDE, *PRELOADED],
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
@@ -606,7 +605,7 @@ def judge(mutant, options):
                        for _ in range(2)):
                     KILLS[mutant.file][test.name] += 1
                     return f"{build} {test.name}"
-            is_same = is_same and set(libraries.values()) <= {SAME}
+            is_same = is_same and set(libraries.values()) == {SAME}
     return "compiler" if is_same else None
 
 
