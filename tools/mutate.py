@@ -8,9 +8,8 @@
 FILE is a .c or .h of src, FOLDER one of its folders; all but os are tried where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
 operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
 compiled once for each build, linked with the other objects, which are kept, into a shared library, and
-the test programs, which are kept as well, run on that: of a debug and a release build, of a secure one
-in place of the latter for what that alone has. Where the compiler makes the same of it in all builds it
-is no mutant. A changed header is compiled with all of the
+the test programs, which are kept as well, run on that: of a debug, a release and a secure build, the
+last first for what that alone has. Where the compiler makes the same of it in all builds it is no mutant. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
 is left out. --quick leaves out tests that take more than 1.5 s of processor time.
@@ -512,7 +511,7 @@ def measure(key, test, build, is_whole):
 
 
 def builds_of(file):
-    return ("secure", "debug") if file.startswith(HARDENED) else ("debug", "release")
+    return ("secure", "debug", "release") if file.startswith(HARDENED) else ("debug", "release", "secure")
 
 
 def explored_library(build, folder, sources):
@@ -583,10 +582,7 @@ def judge(mutant, options):
         lines[mutant.number] = mutant.changed
         file.write_text("\n".join(lines) + "\n")
         is_same = True
-        builds = builds_of(mutant.file)
-        for build in (*builds, *(set(BUILDS) - set(builds))):
-            if build not in builds and not is_same:
-                break
+        for build in builds_of(mutant.file):
             libraries = {}
             for test in tests_of(mutant.file, build, options):
                 if test.of_orders and not mutant.orders():
