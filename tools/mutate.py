@@ -128,6 +128,7 @@ API = plain(*(f"api/{n}" for n in (
     "partition", "half_freed", "said_sizes")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
+DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
@@ -170,6 +171,7 @@ REACHED_BY = {
     "alloc/guarded": [*CORE, *SAMPLED],
     "alloc/harden": [*CORE, *SAMPLED, *PROFILE],
     "arena/purge": [*CORE, *MEMORY],
+    "heap/subproc": [*CORE, *PROFILE],
     "heap/fork": [*CORE, Test("api/fork_threads"), preloaded("stress/forks_inside")],
     "heap/trim": [*CORE, *MEMORY],
     "page/pins": [*CORE, *PROFILE],
