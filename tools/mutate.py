@@ -5,12 +5,11 @@
   mutate.py [--sample N | --count N] [--seed N] [--minutes N] [--jobs N] [--quick]
             [--tests NAME,...] [--survivors] [--least PERCENT] [--table FILE] [--no-run] [FILE|FOLDER...]
 
-FILE is a .c or .h of src, FOLDER one of its folders; base to alloc, service and override are tried
-where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
+FILE is a .c or .h of src, FOLDER one of its folders; all but os are tried where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
 operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
 compiled once for each build, linked with the other objects, which are kept, into a shared library, and
-the test programs, which are kept as well, run on that: of a debug and a release build, of a secure one
-in place of the latter for what that alone has. A changed header is compiled with all of the
+the test programs, which are kept as well, run on that: of a debug, a release and a secure build, the
+last first for what that alone has. Where the compiler makes the same of it in all builds it is no mutant. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
 is left out. --quick leaves out tests that take more than 1.5 s of processor time.
@@ -47,14 +46,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "mutate"
 EQUIVALENT = ROOT / "tools" / "equivalent.txt"
 MARKS = "<!-- mutants: begin (written by `tools/mutate.py --table`) -->\n", "<!-- mutants: end -->\n"
-FOLDERS = ("base", "mem", "arena", "page", "heap", "alloc", "service", "override")
+FOLDERS = ("base", "mem", "arena", "page", "heap", "alloc", "host", "service", "api", "profile", "override")
 CC = os.environ.get("CC", "gcc").split()
+CXX = os.environ.get("CXX", "g++").split()
 BUILDS = {"release": ["-DNDEBUG", "-DMI_BUILD_RELEASE"], "debug": ["-DMI_DEBUG=2"],
           "secure": ["-DNDEBUG", "-DMI_BUILD_RELEASE", "-DMI_SECURE=4"]}
-FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-builtin-malloc",
-         "-Werror=implicit-function-declaration"]
+FLAGS = ["-O1", "-w", "-D_GNU_SOURCE", "-fno-builtin-malloc"]
+FLAGS_OF = {".c": [*CC, "-std=gnu11", "-Werror=implicit-function-declaration"], ".cpp": [*CXX, "-std=gnu++17"]}
 LIBRARY_FLAGS = ["-fPIC", "-ftls-model=initial-exec", "-DMI_STATIC_LIB"]
-LINKED = ["-lm", "-lpthread", "-ldl"]
+LINKED = ["-lm", "-lpthread", "-ldl", "-Wl,--build-id=none"]
+LINKED_CXX = ["-lstdc++"]
 # Of a library to test on: what of the sources is not in it, what else is, and how it is compiled.
 KINDS = {"inner": (r"override/", [], []),
          "mocked": (r"override/|os/(linux|libc)\.c", ["test/stress/os/mock_os.c"], []),
@@ -81,9 +82,10 @@ class Test:
     flags: tuple = ()
     static: bool = False  # names that a shared library hides are used
     of_orders: bool = False  # for changes of what orders memory, and for no others
+    suffix: str = ".c"
 
     def sources(self):
-        return [f"{self.name}.c", *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
+        return [self.name + self.suffix, *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
 
 
 def replay(name, count):
@@ -92,9 +94,9 @@ def replay(name, count):
                                          "--random", str(count), "1"))
 
 
-def preloaded(name, *arguments):
-    return Test(name, kind="override", preload=True, builds=("release", "secure"), flags=("-fno-builtin",),
-                command=(*command_of(name), *arguments))
+def preloaded(name, *arguments, **more):
+    return Test(name, kind="override", preload=True, builds=("release", "secure"), command=(*command_of(name), *arguments),
+                **{"flags": ("-fno-builtin",), **more})
 
 
 def by_script(name, script, *arguments, **more):
@@ -113,9 +115,9 @@ def command_of(name):
 
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
-    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "options", "log", "api_service", "lock",
+    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "fields", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
-    "dense", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+    "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
@@ -126,6 +128,7 @@ API = plain(*(f"api/{n}" for n in (
     "partition", "half_freed", "said_sizes")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
+DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
@@ -139,16 +142,25 @@ INSIDE = plain(*(f"stress/api/{n}" for n in ("heaps", "reenter", "subprocs", "re
 INSIDE += [Test(f"memory/{n}", builds=("release",), static=True) for n in ("holes_stress", "huge_stress")]
 PRELOADED = [preloaded(f"stress/{n}") for n in ("model", "moves", "odd_threads", "grow", "churn", "wander",
                                                "forks", "blowup", "onepage", "pipes")]
-OVERRIDE = [preloaded("override/override", str(ROOT / "test/gates/override-symbols.txt")),
-            preloaded("override/own_malloc", str(ROOT / "test/gates/override-symbols.txt"))]
+NAMES = str(ROOT / "test/gates/override-symbols.txt")
+OVERRIDE = [*(preloaded(f"override/{n}", NAMES, suffix=suffix) for n, suffix in (
+                ("override", ".c"), ("own_malloc", ".c"), ("override", ".cpp"), ("own_new", ".cpp"))),
+            preloaded("override/own_new", NAMES, suffix=".cpp", flags=("-fno-builtin", "-DOWN_ALIGNED")),
+            Test("override/mallopt", kind="override", preload=None, builds=("release",), flags=("-fno-builtin",),
+                 command=("{program}", "{library}")),
+            Test("fuzz/surface", kind="override", preload=None, flags=("-fno-builtin",),
+                 command=("env", "FUZZ_LIBRARY={library}", "{program}", "--random", "40", "1"))]
 MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
           by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",))]
 REPORT = [by_script("report/situations", "report/check_report.py"),
           by_script("report/situations", "report/check_signal.py")]
-PROFILE = [*plain("profile/calls", "profile/callbacks"),
+PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing"),
+           by_script("profile/sites", "profile/check_formats.py", "--library", "{library}", "--without",
+                     "{program}", "--with", "{program}", preload=None),
            by_script("profile/pins", "profile/check_pins.py", builds=("release",)),
            by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
                      "{program}", preload=None)]
+OPTIONS = [Test("options/option_values", command=("{program}", "quick"), static=True)]
 EXPLORED = [Test("explore/engine", kind="explored", builds=("release",), static=True, of_orders=True,
                  command=("{program}", "--limit", "0.3", "--random", "0.1"))]
 CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *EXPLORED, *INSIDE, *PRELOADED]
@@ -159,11 +171,14 @@ REACHED_BY = {
     "alloc/guarded": [*CORE, *SAMPLED],
     "alloc/harden": [*CORE, *SAMPLED, *PROFILE],
     "arena/purge": [*CORE, *MEMORY],
+    "heap/subproc": [*CORE, *PROFILE],
     "heap/fork": [*CORE, Test("api/fork_threads"), preloaded("stress/forks_inside")],
     "heap/trim": [*CORE, *MEMORY],
     "page/pins": [*CORE, *PROFILE],
     "page/holes": [*CORE, *MEMORY],
-    "service": [*UNIT, *API, *GUARDED, *MODEL, *DEBUG, *INSIDE, *REPORT, *PROFILE],
+    **dict.fromkeys(("host", "service", "api", "profile"), [
+        *UNIT, *API, Test("api/cxx", suffix=".cpp"), *GUARDED, *MODEL, *DEBUG, *MOCKED, *INSIDE, *REPORT, *PROFILE,
+        *OPTIONS, *OVERRIDE, *MEMORY]),
     "override": [*OVERRIDE, *PRELOADED],
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
@@ -253,7 +268,7 @@ def files_of(names):
 
 
 def path_is_ours(file):
-    return not re.search(r"windows|macos|wasm|nolibc|base/(config|compiler|check)\.h", file)
+    return not re.search(r"windows|macos|wasm|nolibc|missing|override/dlopen|base/(config|compiler|check)\.h", file)
 
 
 def order_of(files, options):
@@ -295,7 +310,9 @@ def run_quietly(command, **more):
 
 
 def compile_one(source, output, flags, sources=ROOT / "src"):
-    return run_quietly([*CC, *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-c", source, "-o", output])
+    """Wherever the sources lie the object is the same."""
+    flags = [*flags, f"-ffile-prefix-map={sources}={ROOT / 'src'}"]
+    return run_quietly([*FLAGS_OF[source.suffix], *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-c", source, "-o", output])
 
 
 def kept(name, key, make):
@@ -336,7 +353,12 @@ def archive_of(objects):
 def link_library(own, objects, folder):
     """A folder with the library, and a list of what programs are linked with that have it inside."""
     folder.mkdir(parents=True, exist_ok=True)
-    inside = [*own, *([archive_of(objects)] if objects else [])]
+    inside = own
+    if objects:  # programs that want parts take a changed one as they take the others: if they need it
+        changed = folder / "changed.a"
+        if own and not run_quietly(["ar", "rcsT", changed, *own]):
+            return False
+        inside = ["-Wl,--start-group", *([changed] if own else []), archive_of(objects), "-Wl,--end-group"]
     (folder / "inside").write_text("\n".join(map(str, inside)))
     return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
 
@@ -383,9 +405,10 @@ def program_of(test, build, folder):
         if not run_quietly([*CC, "-rdynamic", "-o", part, *own, f"@{folder / 'inside'}", *LINKED]):
             raise SystemExit(f"does not link: {test.name}")
         return part.rename(program)
+    more = LINKED_CXX if test.suffix == ".cpp" else []
     linked = [] if test.preload is not False else ["-L", plain_library(build, test.kind), "-lunder"]
     return kept(test.name, digest(build, *flags, *map(str, own), *map(str, linked)), lambda part: run_quietly(
-        [*CC, "-rdynamic", "-o", part, *own, *linked, *LINKED]))
+        [*CC, "-rdynamic", "-o", part, *own, *linked, *LINKED, *more]))
 
 
 # ---- running -----------------------------------------------------------------------------------
@@ -490,7 +513,24 @@ def measure(key, test, build, is_whole):
 
 
 def builds_of(file):
-    return ("secure", "debug") if file.startswith(HARDENED) else ("debug", "release")
+    return ("secure", "debug", "release") if file.startswith(HARDENED) else ("debug", "release", "secure")
+
+
+def explored_library(build, folder, sources):
+    """What the explorer runs, with a changed header: all of it is compiled anew."""
+    left_out, more, flags = KINDS["explored"]
+    shutil.copytree(ROOT / "test/explore", folder / "test/explore")
+    (folder / "src").symlink_to(sources)
+    (folder / "include").symlink_to(ROOT / "include")
+    objects = []
+    for source in [*sorted(sources.glob("*/*.c")), *(folder / m for m in more)]:
+        name = source.relative_to(sources if source.is_relative_to(sources) else folder).as_posix()
+        if not re.match(left_out, name):
+            objects.append(folder / (name.replace("/", "-") + ".o"))
+            own = flags if re.match(OWN_FLAGS["explored"], name) else []
+            if not compile_one(source, objects[-1], [*BUILDS[build], *LIBRARY_FLAGS, *own], sources):
+                return None
+    return folder if link_library(objects, [], folder) else None
 
 
 def mutant_library(mutant, build, kind, folder):
@@ -500,12 +540,17 @@ def mutant_library(mutant, build, kind, folder):
     changed = sources / mutant.file
     flags = [*BUILDS[build], *LIBRARY_FLAGS, *KINDS[kind][2]]
     own = folder / f"{build}-{kind}.o"
+    if mutant.file.endswith(".h") and kind == "explored":
+        return explored_library(build, target, sources)
     if mutant.file.endswith(".h"):
         source, objects = sources / "static.c", []
     else:
         source, objects = changed, list(objects_of(build, kind, (mutant.file,)))
     if not compile_one(source, own, flags, sources):
         return None
+    as_it_is = fresh_object(ROOT / "src" / source.relative_to(sources), build, flags[len(BUILDS[build]):])
+    if own.read_bytes() == as_it_is.read_bytes():
+        return SAME
     if not link_library([own], objects, target):
         return None
     if mutant.file.endswith(".h"):
@@ -513,6 +558,7 @@ def mutant_library(mutant, build, kind, folder):
     return target
 
 
+SAME = "same"  # the compiler makes the same of the change as of the source
 KILLS = collections.defaultdict(collections.Counter)
 
 
@@ -521,7 +567,7 @@ def tests_of(file, build, options):
     if options.tests:
         tests = [t for t in tests if t.name in options.tests.split(",")]
     if is_whole:  # one object has all: it starts at once, and on the real system
-        tests = [t for t in tests if t.kind in ("inner", "override") and t.name not in WANT_PARTS]
+        tests = [t for t in tests if (t.kind in ("inner", "override") and t.name not in WANT_PARTS) or t.of_orders]
     named = pathlib.Path(file).stem
     return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name,
                                         0 if t.of_orders else seconds_of(t, build, is_whole) or 0))
@@ -537,24 +583,28 @@ def judge(mutant, options):
         lines = file.read_text().splitlines()
         lines[mutant.number] = mutant.changed
         file.write_text("\n".join(lines) + "\n")
+        is_same = True
         for build in builds_of(mutant.file):
             libraries = {}
             for test in tests_of(mutant.file, build, options):
                 if test.of_orders and not mutant.orders():
                     continue
-                took = seconds_of(test, build, mutant.file.endswith(".h"))
+                took = seconds_of(test, build, mutant.file.endswith(".h") and not test.of_orders)
                 if took is None or (options.quick and took > QUICK and not test.of_orders):
                     continue
                 if test.kind not in libraries:
                     libraries[test.kind] = mutant_library(mutant, build, test.kind, folder)
                 if libraries[test.kind] is None:
                     return "compiler"
+                if libraries[test.kind] == SAME:
+                    continue
                 # Twice: on a busy machine one may fail by itself.
                 if all(run_test(test, build, libraries[test.kind], int(4 * took + 3))[0] is False
                        for _ in range(2)):
                     KILLS[mutant.file][test.name] += 1
                     return f"{build} {test.name}"
-    return None
+            is_same = is_same and set(libraries.values()) == {SAME}
+    return "compiler" if is_same else None
 
 
 # ---- all of them -------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ void mi_process_info_print_out(mi_output_fun* out, void* arg) mi_attr_noexcept {
   mx_out_t to;
   mx_out_open(&to, out, arg);
   mx_stats_print_process(&to);
-  mx_out_flush(&to);
 }
 
 void mi_process_info_print(void) mi_attr_noexcept { mi_process_info_print_out(NULL, NULL); }

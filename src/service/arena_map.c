@@ -64,5 +64,4 @@ void mx_arena_map_print(mx_subproc_t* subproc, mx_out_t* out) {
     const mx_arena_t* const arena = mx_arena_at(&subproc->arenas, i);
     if (arena != NULL) print_arena(arena, out);
   }
-  mx_out_flush(out);
 }

@@ -173,5 +173,4 @@ void mx_leaks_print(void) {
     mx_out_add(&out, "  %zu bytes in %zu blocks of other sizes\n", report->others.size,
                report->others.count);
   }
-  mx_out_flush(&out);
 }

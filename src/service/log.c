@@ -153,8 +153,6 @@ void mx_out_add(mx_out_t* out, const char* fmt, ...) {
   va_end(args);
 }
 
-void mx_out_flush(mx_out_t* out) { out_send(&out->line); }
-
 void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...) {
   mx_out_t out;
   mx_out_open(&out, fun, arg);
@@ -162,7 +160,7 @@ void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...) {
   va_start(args, fmt);
   out_vadd(&out, fmt, args);
   va_end(args);
-  mx_out_flush(&out);
+  out_send(&out.line);
 }
 
 // ---- errors ------------------------------------------------------------------------------------

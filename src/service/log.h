@@ -25,7 +25,7 @@ void mx_log_set_output(mx_output_fun* out, void* arg);  // NULL: stderr
 void mx_log_set_error(mx_error_fun* fun, void* arg);    // NULL: the default handler
 
 // Where a print-out goes, in lines of at most 255 characters. A line is sent when it ends or is
-// full; what is open at the end goes out with mx_out_flush.
+// full, so a print-out ends with the end of a line.
 #define MX_OUT_LINE 256
 typedef struct mx_out_s {
   mx_output_fun* fun;  // NULL: the log's own receiver
@@ -37,8 +37,7 @@ typedef struct mx_out_s {
 // `fun` may be NULL or, as old callers do, stdout or stderr: all of them mean the log's receiver.
 void mx_out_open(mx_out_t* out, mx_output_fun* fun, void* arg);
 mx_printf(2, 3) void mx_out_add(mx_out_t* out, const char* fmt, ...);
-void mx_out_flush(mx_out_t* out);
-// One open, add and flush.
+// One open and add; what is open at the end goes out as well.
 mx_printf(3, 4) void mx_out(mx_output_fun* fun, void* arg, const char* fmt, ...);
 
 MX_END_DECLS

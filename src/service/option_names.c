@@ -425,5 +425,4 @@ void mx_options_print(mx_output_fun* fun, void* arg) {
   mx_out_add(&out, "debug level : %d\n", MX_DEBUG);
   mx_out_add(&out, "secure level: %d\n", MX_SECURE);
   mx_out_add(&out, "mem tracking: %s\n", MX_TRACK_NAME);
-  mx_out_flush(&out);
 }

@@ -69,7 +69,6 @@ void mx_report_json(mx_out_t* out, const mx_report_t* report) {
                comma(&is_first), advice[i].name, advice[i].bytes, advice[i].change);
   }
   mx_out_add(out, "\n  ]\n}\n");
-  mx_out_flush(out);
 }
 
 // ---- OpenMetrics -------------------------------------------------------------------------------
@@ -125,5 +124,4 @@ void mx_report_metrics(mx_out_t* out, const mx_report_t* report) {
                advice[i].bytes);
   }
   mx_out_add(out, "# EOF\n");
-  mx_out_flush(out);
 }

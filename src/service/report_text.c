@@ -118,5 +118,4 @@ void mx_report_text(mx_out_t* out, const mx_report_t* report) {
   put_report_bins(out, report);
   put_report_heaps(out, report);
   put_advice(out, report);
-  mx_out_flush(out);
 }

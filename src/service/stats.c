@@ -217,13 +217,16 @@ static void add_page(mi_stats_t* stats, mx_page_t* page, bool is_current) {
   stats->malloc_normal.current += (int64_t)(live * page->block_size);
 }
 
+static void add_pages(mi_stats_t* stats, mx_page_t* page) {
+  for (; page != NULL; page = page->next) add_page(stats, page, false);
+}
+
 static void add_theap(mi_stats_t* stats, mx_theap_t* theap) {
   stats->theaps.current++;
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     if (theap->bins.current[bin] != &mx_page_none) add_page(stats, theap->bins.current[bin], true);
-    for (mx_page_t* page = theap->lists.partial[bin]; page != NULL; page = page->next) {
-      add_page(stats, page, false);
-    }
+    add_pages(stats, theap->lists.partial[bin]);
+    add_pages(stats, theap->lists.full[bin]);
   }
 }
 

@@ -79,5 +79,4 @@ void mx_stats_prometheus(mx_out_t* out, const mi_stats_t* stats) {
   }
   put_page_bins(out, stats);
   put_process_metrics(out);
-  mx_out_flush(out);
 }

@@ -209,5 +209,4 @@ void mx_stats_print(mx_out_t* out, const char* kind, uint64_t number, const mi_s
   mx_out_add(out, "  %-10s: %u\n", "numa nodes", mx_numa_count());
   mx_stats_print_process(out);
   mx_out_add(out, "\n");
-  mx_out_flush(out);
 }

@@ -49,9 +49,27 @@ static void test_reserve(void) {
     CHECK_ROW(mi_arena_contains(id, start) && mi_arena_contains(id, start + size - 1), i);
     CHECK_ROW(!mi_arena_contains(id, start + size) && !mi_arena_contains(id, &size), i);
   }
+  mi_arena_id_t id;
+  size_t size = 0;
+  CHECK(mi_reserve_os_memory_ex(32 * MIB + 1, false, false, true, &id) == 0);
+  CHECK(mi_arena_area(id, &size) != NULL && size == 32 * MIB + 65536);
   CHECK(mi_reserve_os_memory(40 * MIB, true, false) == 0);
   CHECK(mi_arena_min_size() == 32 * MIB && mi_arena_min_alignment() == 65536);
   CHECK(mi_arena_area(NULL, NULL) == NULL && !mi_arena_contains(NULL, &rows));
+}
+
+// How often memory is committed for two blocks in an arena.
+static int64_t commits_in(bool is_committed) {
+  mi_arena_id_t id;
+  mi_stats_t_decl(before);
+  mi_stats_t_decl(after);
+  CHECK(mi_reserve_os_memory_ex(64 * MIB, is_committed, false, true, &id) == 0);
+  mi_heap_t* const heap = mi_heap_new_in_arena(id);
+  CHECK(mi_stats_get(&before));
+  CHECK(mi_heap_malloc(heap, 8 * MIB) != NULL && mi_arena_contains(id, mi_heap_malloc(heap, 1000)));
+  CHECK(mi_stats_get(&after));
+  mi_heap_destroy(heap);
+  return after.commit_calls.total - before.commit_calls.total;
 }
 
 // What is reserved when others are in use serves from then on, before what else is free there.
@@ -188,6 +206,12 @@ static bool commit(bool commits, void* start, size_t size, bool* is_zero, void* 
 }
 
 static void test_commit_function(void) {
+  static commits_t none;
+  char* const q = (char*)memory(48 * MIB, PROT_READ | PROT_WRITE);
+  mi_arena_id_t whole;
+  CHECK(mi_manage_memory(q, 48 * MIB, true, false, true, -1, true, &commit, &none, &whole));
+  mi_heap_t* const in_whole = mi_heap_new_in_arena(whole);
+  CHECK(mi_arena_contains(whole, mi_heap_malloc(in_whole, 100)) && none.commits == 0);
   static commits_t c;
   const size_t size = 64 * MIB;
   void* const p = memory(size, PROT_NONE);
@@ -366,6 +390,7 @@ int main(void) {
   test_left_on_node();  // first: a search for what was left sees a part of many arenas
   test_late();
   test_reserve();
+  CHECK(commits_in(true) < commits_in(false));  // what is committed from the start needs it no more
   test_exclusive();
   test_all_sizes();
   test_manage();

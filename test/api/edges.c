@@ -380,6 +380,13 @@ static void test_options(void) {
     ROW("is clamped all the same", mi_option_get_clamp(option, 3, 5) == 3);
     mi_option_disable(option);
   }
+  // A default is for options that nobody has set.
+  mi_option_set_default(mi_option_os_tag, 107);
+  ROW("a default", mi_option_get(mi_option_os_tag) == 107);
+  mi_option_set_enabled_default(mi_option_verbose, true);
+  ROW("one that is on", mi_option_is_enabled(mi_option_verbose));
+  mi_option_set_enabled_default(mi_option_verbose, false);
+  ROW("and off", !mi_option_is_enabled(mi_option_verbose));
   const long before = mi_option_get(mi_option_purge_delay);
   mi_option_set(mi_option_purge_delay, -1);
   ROW("a negative value as a size", mi_option_get_size(mi_option_purge_delay) == 0);

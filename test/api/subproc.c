@@ -138,6 +138,11 @@ static bool count_block(const mi_heap_t* heap, const mi_heap_area_t* area, void*
   return true;
 }
 
+static void* leave_three(void* heap) {
+  for (int i = 0; i < 3; i++) CHECK(mi_heap_malloc((mi_heap_t*)heap, 500) != NULL);
+  return NULL;
+}
+
 static void test_abandoned(void) {
   job_t job;
   job.id = mi_subproc_new();
@@ -151,6 +156,17 @@ static void test_abandoned(void) {
   blocks = 0;
   CHECK(mi_abandoned_visit_blocks(job.id, 9, true, &count_block, &blocks) && blocks == 0);
   mi_subproc_destroy(job.id);
+  // Of heaps with another tag it sees nothing.
+  pthread_t thread;
+  mi_heap_t* const tagged = mi_heap_new_ex(5, true, NULL);
+  int all = 0, of_tag = 0, of_none = 0;
+  CHECK(pthread_create(&thread, NULL, &leave_three, tagged) == 0);
+  pthread_join(thread, NULL);
+  CHECK(mi_abandoned_visit_blocks(mi_subproc_main(), -1, true, &count_block, &all));
+  CHECK(mi_abandoned_visit_blocks(mi_subproc_main(), 5, true, &count_block, &of_tag));
+  CHECK(mi_abandoned_visit_blocks(mi_subproc_main(), 0, true, &count_block, &of_none));
+  CHECK(of_tag == 3 && all == of_none + of_tag);
+  mi_heap_destroy(tagged);
 }
 
 // A thread whose sub-process is gone goes on in the main one.

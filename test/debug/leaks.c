@@ -53,11 +53,39 @@ static void leave_blocks(void) {
   mi_heap_destroy(destroyed);
 }
 
+static long metadata_now(void) {
+  char* const json = mi_stats_get_json(0, NULL);
+  const char* at = strstr(json, "\"metadata\"");
+  at = (at == NULL ? NULL : strstr(at, "\"current\": "));
+  const long bytes = (at == NULL ? -1 : atol(at + 11));
+  mi_free(json);
+  return bytes;
+}
+
+// What is known of blocks that were freed has room for others, which lie elsewhere.
+static int use_again(void) {
+  enum { BLOCKS = 6000 };
+  static void* p[BLOCKS];
+  long before = 0;
+  for (size_t size = 16; size <= 1600; size *= 10) {
+    before = metadata_now();
+    for (int i = 0; i < BLOCKS; i++) p[i] = mi_malloc(size);
+    for (int i = 0; i < BLOCKS; i++) mi_free(p[i]);
+  }
+  return before <= 0 || metadata_now() - before > 500 * 1000;
+}
+
+// More sizes than have lines of their own.
+static int leave_many_sizes(void) {
+  for (size_t size = 1; size <= 1100; size++) allocate_for_nobody(size);
+  return 0;
+}
+
 static void call_self(size_t level) {
-  char value[8];
-  snprintf(value, sizeof(value), "%zu", level);
-  if (level < 3) setenv("MIMALLOC_LEAK_REPORT", value, 1);
-  execl(self, self, level < 3 ? "leave" : "tidy", (char*)NULL);
+  static const char* const ways[] = {"leave", "leave", "leave", "tidy", "again", "many"};
+  static const char* const levels[] = {"0", "1", "2", NULL, "2", "1"};
+  if (levels[level] != NULL) setenv("MIMALLOC_LEAK_REPORT", levels[level], 1);
+  execl(self, self, ways[level], (char*)NULL);
   abort();
 }
 
@@ -82,6 +110,8 @@ int main(int argc, char** argv) {
     leave_blocks();
     return 0;
   }
+  if (argc == 2 && strcmp(argv[1], "again") == 0) return use_again();
+  if (argc == 2 && strcmp(argv[1], "many") == 0) return leave_many_sizes();
   if (argc == 2) {
     setenv("MIMALLOC_LEAK_REPORT", "1", 1);
     mi_option_set(mi_option_leak_report, 1);
@@ -117,6 +147,12 @@ int main(int argc, char** argv) {
   if (!IS_DYNAMIC) {
     run(call_self, 3);
     EXPECT_SAID("leak report: 0 bytes in 0 blocks are in use\n");
+    run(call_self, 4);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    run(call_self, 5);
+    EXPECT_SAID("leak report: 605550 bytes in 1100 blocks are in use\n");
+    EXPECT_SAID(" bytes in 76 blocks of other sizes\n");
+    EXPECT(count_of(" bytes in 1 blocks of size ") == 1024);
   }
   printf("%d failures\n", failures);
   return failures != 0;

@@ -102,6 +102,24 @@ static void test_heaps(void) {
   EXPECT(sums_of(MI_PROF_LIVE).live == 0);
 }
 
+// A sub-process takes its blocks with it, also those of its main heap.
+static void* allocate_in(void* id) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)id);
+  for (int i = 0; i < 5; i++) EXPECT(mi_malloc(BLOCK >> (3 * (i % 2))) != NULL);
+  return NULL;
+}
+
+static void test_subprocs(void) {
+  pthread_t thread;
+  mi_prof_reset();
+  mi_subproc_id_t id = mi_subproc_new();
+  EXPECT(pthread_create(&thread, NULL, &allocate_in, &id) == 0);
+  pthread_join(thread, NULL);
+  EXPECT(sums_of(MI_PROF_LIVE).live >= 3);
+  mi_subproc_destroy(id);
+  EXPECT(sums_of(MI_PROF_LIVE).live == 0);
+}
+
 static void test_small(void) {
   static void* blocks[20000];
   EXPECT(mi_prof_start(1000));
@@ -396,6 +414,7 @@ int main(void) {
   test_kinds();
   test_realloc();
   test_heaps();
+  test_subprocs();
   test_small();
   test_stop();
   test_threads();

@@ -215,7 +215,6 @@ void prove_prometheus_lines(void) {
   claim(place == AT_LINE);
 }
 
-void mx_out_flush(mx_out_t* out) { (void)out; }
 void mx_process_stats(mx_process_stats_t* info) { info->elapsed_msecs = nondet_uint64(); }
 size_t mx_stats_bin_size(size_t bin) { return bin * 8; }
 const char* mx_amount_seconds(char* buf, uint64_t msecs) {

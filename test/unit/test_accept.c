@@ -139,10 +139,10 @@ static void test_repair(void) {
 }
 
 // A free block whose link leads nowhere or out of the page, and one that was not clear.
-static void test_verify(void) {
+static void test_verify(mi_heap_t* heap) {
   for (int i = BLOCKS / 2; i < BLOCKS; i++) mi_free(blocks[i]);
   mx_page_collect(page);
-  EXPECT(mx_page_verify(page));
+  EXPECT(mx_page_verify(page) && mi_heap_verify(heap) && mi_heap_verify(NULL));
   mx_block_t* const b = page->free;
   EXPECT(b != NULL && b->next != 0);
   const uintptr_t link = b->next;
@@ -151,8 +151,9 @@ static void test_verify(void) {
     b->next = wrong[i];
     errors[1] = 0;
     EXPECT(!mx_page_verify(page) && errors[1] > 0);
+    EXPECT(!mi_heap_verify(heap) && mi_heap_verify(NULL));
     b->next = link;
-    EXPECT(mx_page_verify(page));
+    EXPECT(mx_page_verify(page) && mi_heap_verify(heap));
   }
   for (int i = BLOCKS / 2; MX_CLEAR_FREED && i < BLOCKS; i++) {
     if (mx_pad_state(page, blocks[i]) != MX_PAD_FREE) continue;
@@ -169,10 +170,28 @@ static void test_verify(void) {
   }
 }
 
+// A block alone in its page, with what lies in front of it or behind it.
+static void test_verify_huge(mi_heap_t* heap) {
+  const size_t size = ((size_t)3 << 20) - 24;
+  for (mi_heap_t* h = heap; h != NULL; h = (h == heap ? mi_heap_main() : NULL)) {
+    unsigned char* const p = (unsigned char*)mi_heap_malloc(h, size);
+    unsigned char* const at = (mx_page_is_apart(mx_pagemap_get(p)) ? p - 3 : p + size);
+    EXPECT(mi_heap_verify(h));
+    *at ^= 0x41;
+    errors[1] = 0;
+    EXPECT(!mi_heap_verify(h) && errors[1] == 1);
+    *at ^= 0x41;
+    EXPECT(mi_heap_verify(h));
+    mi_free(p);
+    EXPECT(mi_heap_verify(h));
+  }
+}
+
 int main(void) {
   mi_option_set(mi_option_max_errors, 0);
   mi_register_error(&on_error, NULL);
   mi_heap_t* const heap = mi_heap_new();
+  void* const in_front = mi_heap_malloc(heap, 2 * SIZE);
   for (int i = 0; i < BLOCKS; i++) blocks[i] = (mx_block_t*)mi_heap_malloc(heap, SIZE);
   page = mx_pagemap_get(blocks[0]);
   int count = 0;
@@ -189,7 +208,11 @@ int main(void) {
   test_ring();
   test_damaged();
   test_repair();
-  test_verify();
+  void* const behind = mi_heap_malloc(heap, 3 * SIZE);
+  test_verify(heap);
+  test_verify_huge(heap);
+  mi_free(in_front);
+  mi_free(behind);
   mi_heap_destroy(heap);
   printf("accept: %d failures\n", failures);
   return failures != 0;

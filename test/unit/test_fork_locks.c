@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
+#include "../../src/profile/profile.h"
 
 static int failures;
 
@@ -112,6 +114,29 @@ static void fork_beside(holder_t* h) {
   EXPECT(allocates() == 0);
 }
 
+// What another thread's profile had taken of the memory that is kept for one is there again in the child.
+static int has_whole_reserve(void) {
+  const struct rlimit none = {0, 0};
+  const size_t most = 3 * MX_MIB;
+  mx_prof_keep_reserve();
+  if (setrlimit(RLIMIT_AS, &none) != 0) return 0;
+  void* const p = mx_prof_map(most);
+  if (p == NULL) return 1;
+  const bool is_full = (mx_prof_map(most) == NULL);
+  mx_prof_scratch_after_fork();
+  void* const again = mx_prof_map(most);
+  if (is_full && again != p) return 2;
+  mx_prof_unmap(again, most);
+  return is_full && mx_prof_map(most) != p ? 3 : 0;
+}
+
+static void test_reserve(void) {
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) _exit(has_whole_reserve());
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 #if defined(__SANITIZE_THREAD__)
 #define HAS_TSAN 1
 #elif defined(__has_feature)
@@ -135,6 +160,10 @@ int main(void) {
   }
   holder_t both = {&mx_subproc_list_lock, &mx_subproc_main.lock, FOR_GOOD, 0, 0, 0};
   fork_beside(&both);
+  // The child draws a new key, whoever had the settings open.
+  holder_t settings = {locks[count - 1], NULL, FOR_GOOD, 0, 0, 0};
+  if (MX_READ_ONLY) fork_beside(&settings);
+  test_reserve();
   mi_free(p);
   mi_heap_delete(heap);
   printf("fork locks: %d failures\n", failures);

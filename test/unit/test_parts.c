@@ -11,6 +11,7 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/arena/arena.h"
+#include "../../src/heap/adopt.h"
 #include "../../src/heap/subproc.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
@@ -159,6 +160,24 @@ static void test_limits(void) {
 }
 #endif
 
+// A page whose next part was refused is tried once more where there may be room, and is done with
+// only when that fails, too.
+static void test_growth(void) {
+  bool is_zero;
+  mi_heap_t* const heap = mi_heap_new();
+  void* const first = mi_heap_malloc(heap, 100);
+  mx_page_t* const page = mx_pagemap_get(first);
+  while (page->free != NULL && mi_heap_malloc(heap, 100) != NULL) {}
+  const uint32_t before = page->capacity;
+  EXPECT(mx_page_can_extend(page));
+  EXPECT(mx_page_extend_scarce((mx_heap_t*)(void*)heap, page, &is_zero));
+  EXPECT(page->capacity > before && page->free != NULL && page->is_final == 0);
+  page->is_final = 1;
+  EXPECT(!mx_page_extend_scarce((mx_heap_t*)(void*)heap, page, &is_zero));
+  page->is_final = 0;
+  mi_heap_destroy(heap);
+}
+
 int main(void) {
   mi_free(mi_malloc(100));
   if (!MX_PARTS) return SKIPPED;
@@ -170,6 +189,7 @@ int main(void) {
   mx_store_relaxed(&mx_os_scarce, true);
   const mx_arena_t* const arena = mx_arena_at(arenas(), 0);
   if (arena == NULL || arena->is_reserved) return SKIPPED;
+  test_growth();
   test_parts();
   test_mixed();
   test_taken();
