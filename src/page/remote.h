@@ -115,4 +115,10 @@ mx_inline bool mx_remote_disown(mx_page_t* page) {
   return mx_cas_strong_acq_rel(&page->remote, &owned_and_empty, (uintptr_t)0);
 }
 
+// Whether a thread has the page. Those of a parked theap are owned, but nobody's: any thread that
+// begins may have them.
+mx_inline bool mx_page_has_thread(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0 && mx_load_relaxed(&page->owner) != 0;
+}
+
 #endif

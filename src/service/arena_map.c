@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The map of arenas. A line stands for 64 slices; lines without a slice that was ever used are
 // summed up in one. Other threads go on meanwhile, so what it shows is of about one moment.
+#include "../page/remote.h"
 #include "arena_map.h"
 
 #define SLICES_PER_LINE ((size_t)64)
@@ -12,10 +13,10 @@ static const char map_legend[] =
 
 static char page_letter(const mx_page_t* page) {
   if (mx_page_is_huge(page)) return 'h';
-  const bool is_owned = (mx_load_relaxed(&page->remote) & 1) != 0;
-  if (page->slice_count == 1) return is_owned ? 's' : 'S';
-  if (page->slice_count <= MX_MEDIUM_PAGE_SLICES) return is_owned ? 'm' : 'M';
-  return is_owned ? 'l' : 'L';
+  const bool has_thread = mx_page_has_thread(page);
+  if (page->slice_count == 1) return has_thread ? 's' : 'S';
+  if (page->slice_count <= MX_MEDIUM_PAGE_SLICES) return has_thread ? 'm' : 'M';
+  return has_thread ? 'l' : 'L';
 }
 
 static char slice_letter(const mx_arena_t* arena, size_t i) {

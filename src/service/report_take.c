@@ -123,9 +123,7 @@ static void add_blocks_by(taking_t* t, const mx_page_t* page, size_t blocks, siz
 
 // Why the free blocks of a page are kept.
 static mx_report_row_t row_of_free(taking_t* t, const mx_page_t* page, size_t live) {
-  // A parked theap's have the bit, but nobody's id: any thread that begins may have them.
-  const bool is_owned = ((mx_load_relaxed(&page->remote) & MX_OWNED) != 0 &&
-                         mx_load_relaxed(&page->owner) != 0);
+  const bool is_owned = mx_page_has_thread(page);
   const uint8_t lend = mx_load_relaxed(&page->lend);
   const bool is_current = (is_owned && (lend & MX_PAGE_RESTS) == 0);
   if (is_current) return MX_ROW_free_current;

@@ -121,6 +121,20 @@ static void check_pages(mi_heap_t* heap) {
   for (const char* c = "smlSML"; *c != 0; c++) EXPECT(seen[(int)*c]);
 }
 
+// As the pages of a thread that ended and left all of them together.
+static void check_parked(mi_heap_t* heap) {
+  void* const p = mi_heap_malloc(heap, 5000);
+  mx_page_t* const page = mx_pagemap_get(p);
+  const uintptr_t owner = mx_load_relaxed(&page->owner);
+  read_map();
+  EXPECT(owner != 0 && expect_page(p, true) == (page->slice_count == 1 ? 's' : 'm'));
+  mx_store_relaxed(&page->owner, (uintptr_t)0);
+  read_map();
+  expect_page(p, false);
+  mx_store_relaxed(&page->owner, owner);
+  mi_free(p);
+}
+
 static void check_free(mi_heap_t* heap) {
   void* const p = mi_heap_malloc(heap, 7 * MIB);
   const size_t first = first_slice(p), end = first + 7 * MIB / MX_SLICE_SIZE;
@@ -148,6 +162,7 @@ int main(void) {
   arena = mx_arena_at(arenas, mx_load_relaxed(&arenas->count) - 1);
   mi_heap_t* const heap = mi_heap_new_in_arena(id);
   check_pages(heap);
+  check_parked(heap);
   check_free(heap);
   mi_heap_destroy(heap);
   printf("map: %d failures\n", failures);
