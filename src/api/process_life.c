@@ -98,6 +98,11 @@ void mx_process_watch_forks(void) {
   mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
+static void end_of_thread(void* first) {
+  mx_thread_done(first);
+  mx_scavenger_thread_ended();
+}
+
 static void reserve_at_start(void) {
   const long pages = mx_option(reserve_huge_os_pages);
   const long node = mx_option(reserve_huge_os_pages_at);
@@ -147,7 +152,7 @@ void mx_process_start(void) {
   mx_stack_init();
   mx_heap_start();
   if (MX_LEAKS) mx_leaks_init();
-  mx_os_thread_setup(&mx_thread_done);
+  mx_os_thread_setup(&end_of_thread);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
   mx_process_watch_forks();
