@@ -133,6 +133,7 @@ set(mi_source_names
   api/handles.c
   api/process_life.c
   api/verbs.c
+  override/atfork.c
   override/cxx.c
   override/dlopen.c
   override/elf.c

@@ -153,6 +153,7 @@
 #include "api/process_life.c"
 #include "api/verbs.c"
 
+#include "override/atfork.c"
 #include "override/cxx.c"
 #include "override/dlopen.c"
 #include "override/elf.c"

@@ -43,6 +43,7 @@
 
 static mx_at_start mx_atomic(int) started;
 static mx_at_start mx_atomic(int) ended;
+static mx_at_start mx_atomic(int) watches_forks;
 
 // Those of the floors above heaps.
 static bool visit_upper_locks(mx_lock_visit_fn* visit) {
@@ -90,6 +91,16 @@ mx_cold static void after_fork_in_child(void) {
   visit_upper_locks(&mx_fork_let_go_in_child);
   mx_scavenger_after_fork();
   mx_fork_end();
+}
+
+void mx_process_watch_forks(void) {
+  if (mx_exchange_acq_rel(&watches_forks, 1) != 0) return;
+  mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+}
+
+static void end_of_thread(void* first) {
+  mx_thread_done(first);
+  mx_scavenger_thread_ended();
 }
 
 static void reserve_at_start(void) {
@@ -141,10 +152,10 @@ void mx_process_start(void) {
   mx_stack_init();
   mx_heap_start();
   if (MX_LEAKS) mx_leaks_init();
-  mx_os_thread_setup(&mx_thread_done);
+  mx_os_thread_setup(&end_of_thread);
   // A theap that was made before there was a key must be told of its thread's end, too.
   if (mx_tls_theap->first != NULL) mx_os_thread_arm(mx_tls_theap->first);
-  mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+  mx_process_watch_forks();
   mx_log_ready();
   mx_stats_init();
   mx_prof_init();

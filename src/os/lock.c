@@ -5,6 +5,7 @@
 // slept cannot know whether there are others, so it takes the lock with that bit set; at worst that
 // wakes nobody. Sleepers compare the lower half of the word: if it is the same again, the bit is
 // set, and the release to come wakes them.
+#include "../base/config.h"
 #include "../base/lock.h"
 
 #include "os.h"
@@ -88,11 +89,20 @@ static bool take_lock(mx_lock_t* lock, uintptr_t as) {
   return mx_cas_strong_acq_rel(&lock->holder, &none, as);
 }
 
+// A lock that its own thread holds is never let go of.
+static mx_noreturn void fail_for_itself(void) {
+  static const char text[] = "mimalloc: error: a call was made inside of another one of the same "
+                             "thread, in a handler of a signal or of fork\n";
+  mx_os_write_stderr(text, sizeof(text) - 1);
+  mx_os_abort();
+}
+
 // Until one holder keeps the lock for so many milliseconds (0: without end): one that goes from
 // hand to hand is only busy. When this thread does not get to run, the holder may not, either: of
 // each sleep no more is counted than was asked for.
 static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t msecs) {
   const uintptr_t self = mx_thread_id();
+  if ((MX_DEBUG > 0 || MX_SECURE > 0) && mx_lock_is_mine(lock)) fail_for_itself();
   for (unsigned spins = 0; spins < SPINS; spins++) {
     if (mx_load_relaxed(&lock->holder) == 0 && take_lock(lock, self)) return true;
     mx_spin_hint();

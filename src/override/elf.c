@@ -49,6 +49,8 @@ void* aligned_alloc(size_t alignment, size_t size) MX_NOTHROW {
 
 MX_BOUND mx_bound_t mx_bound = {malloc, aligned_alloc, realloc, free};
 
+mx_used static const bool* const atfork_anchor = &mx_orders_forks;
+
 bool mx_owns_malloc(void) { return MX_IS_OWN(mx_bound.allocate, mx_own_malloc); }
 
 bool mx_owns_free(void) { return MX_IS_OWN(mx_bound.release, mx_own_free); }

@@ -48,6 +48,8 @@ extern const volatile mx_bound_t mx_bound mx_hidden;
 // Whether malloc and free, called by name, are the library's.
 bool mx_owns_malloc(void) mx_hidden;
 bool mx_owns_free(void) mx_hidden;
+// Brings atfork.c along when a program takes malloc out of an archive.
+extern const bool mx_orders_forks mx_hidden;
 MX_END_DECLS
 #endif
 

@@ -33,6 +33,9 @@ bool mx_cgroup_read(const char* root, const char* self, mx_cgroup_t* group);
 void mx_scavenger_apply(void);
 // Ends the thread, and waits until it is through.
 void mx_scavenger_stop(void);
+// A thread of the program's has ended. Without one that is known the background thread ends, too,
+// until another begins to allocate: C libraries end the process with its last thread.
+void mx_scavenger_thread_ended(void);
 // In the child of a fork, where there is no such thread.
 void mx_scavenger_after_fork(void);
 bool mx_scavenger_is_running(void);

@@ -196,6 +196,13 @@ void mx_scavenger_stop(void) {
   mx_store_relaxed(&sleeping, (uint32_t)0);
 }
 
+void mx_scavenger_thread_ended(void) {
+  if (mx_load_relaxed(&mx_subproc_main.main_heap.counters.threads.current) > 0) return;
+  if (!mx_scavenger_is_running()) return;
+  mx_scavenger_stop();
+  mx_scavenger_apply();
+}
+
 void mx_scavenger_after_fork(void) {
   mx_store_release(&state, (uint32_t)ABSENT);
   mx_store_relaxed(&sleeping, (uint32_t)0);

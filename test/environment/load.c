@@ -14,6 +14,8 @@
 //   until=S   blocks of S KiB until there is no more, freed, and once more
 //   bulk=S    S MiB at once in blocks of all sizes to 1 MiB, freed
 //   long=S    small, grow and threads for S seconds, or until SIGUSR1 comes
+//   leave     the first thread ends, then the others, and with the last one the process; nothing
+//             comes behind it
 //
 // and the steps of steps.c between them, which change the environment meanwhile.
 //
@@ -262,6 +264,22 @@ static void run_fork(void) {
   check(WIFEXITED(status));
 }
 
+static void* left_behind[64];
+
+static void* outlive(void* arg) {
+  usleep(100000);
+  for (int i = 0; i < 64; i++) verify(left_behind[i], 64 * KIB, 64 * KIB);
+  return work(arg);
+}
+
+static void leave(void) {
+  for (int i = 0; i < 64; i++) left_behind[i] = signed_block(64 * KIB);
+  churn(300, 3000, 3);
+  for (size_t i = 0; i < 3; i++) pthread_detach(started(outlive, (void*)i));
+  say("leave", 1);
+  pthread_exit(NULL);
+}
+
 // ---- scenes with a number ----------------------------------------------------------------------
 
 static size_t take_all(size_t size) {
@@ -353,6 +371,7 @@ static void play(const char* name) {
     say(name, 1);
     return;
   }
+  if (strcmp(name, "leave") == 0) leave();
   if (step(name)) return;
   end(2, "no such scene", 0);
 }

@@ -359,6 +359,10 @@ def ways_in():
 
 
 def crowds():
+  for options in ({}, BACKGROUND):
+    words = "".join(f", {name}" for name in options if name == "background_purge")
+    yield Row("the first thread ends before others", f"load{words}", ["load", "small", "leave"],
+              options=options, seconds=30)
   memory = {"VmRSS": at_most(8192)}
   yield Row("30,000 threads, 200 at a time", "load", ["load", "waves=30000", "status"],
             measures=memory, seconds=120)

@@ -127,11 +127,11 @@ def main():
         parser.error("nothing to check")
     wanted = expected(not options.no_override, options.bits)
     found, apart = check_parts(options.objects, options.part)
+    may = optional(not options.no_override)
     if options.shared:
-        found += check_shared(options.shared, wanted, options.max_text,
-                              optional(not options.no_override), apart)
+        found += check_shared(options.shared, wanted, options.max_text, may, apart)
     if options.static:
-        found += check_static(options.static, wanted)
+        found += check_static(options.static, wanted | may)
     for line in found:
         print(line)
     print(f"{len(wanted)} public symbols, {len(found)} violations")

@@ -212,7 +212,8 @@ static const char known[] =
     " valloc pvalloc malloc_usable_size malloc_size malloc_good_size memalignment "
     " malloc_trim mallinfo mallinfo2 mallopt malloc_stats malloc_info "
     " __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_cfree __libc_valloc "
-    " __libc_pvalloc __libc_memalign __posix_memalign dlopen? ";
+    " __libc_pvalloc __libc_memalign __posix_memalign dlopen? "
+    " __register_atfork? pthread_atfork? ";
 
 static char tried[4000] = " ";
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 // The lock: one holder at a time; who waits sleeps, also a thread of real-time priority that keeps
-// the holder from its only processor; forks inside of each other, and one that does not get a lock.
+// the holder from its only processor; forks inside of each other, and one that does not get a lock;
+// a thread that would wait for itself.
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../../include/mimalloc.h"
+#include "../../src/base/config.h"
 #include "../../src/base/lock.h"
 #include "../../src/os/thread.h"
 
@@ -296,6 +301,30 @@ static void what_comes_after(void) {
   EXPECT(late == 2);
 }
 
+// ---- oneself -----------------------------------------------------------------------------------
+
+static void nobody_waits_for_himself(void) {
+  if (MX_DEBUG == 0 && MX_SECURE == 0) return;
+  int ends[2];
+  char said[200] = "";
+  EXPECT(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    dup2(ends[1], 2);
+    mx_lock_acquire(&lock);
+    mx_lock_acquire(&lock);
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child);
+  EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  close(ends[1]);
+  EXPECT(read(ends[0], said, sizeof(said) - 1) > 0);
+  EXPECT(strstr(said, "inside of another one of the same thread") != NULL);
+  close(ends[0]);
+}
+
 int main(void) {
   one_at_a_time();
   waiters_sleep();
@@ -304,6 +333,7 @@ int main(void) {
   fork_without_a_lock();
   fork_with_a_busy_lock();
   what_comes_after();
+  nobody_waits_for_himself();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The registering of handlers for fork, so that the library's come before all others.
+//
+// What is registered first runs last before a fork. Between the library's handler and the fork it
+// holds all its locks; another handler there might allocate, or wait for a thread that does.
+// (The C library takes the locks of its own malloc as late.) Constructors of other libraries may
+// register handlers before the library's own constructor runs, so whoever is first brings it along.
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#include "override.h"
+
+#if MX_OVERRIDE_ELF
+const bool mx_orders_forks = true;
+#endif
+
+#if MX_OVERRIDE_ELF && defined(__linux__)
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../api/process_life.h"
+
+#pragma weak dlsym
+
+static mx_noinline void* next_register(const char* name) {
+  mx_process_watch_forks();
+  return dlsym == NULL ? NULL : dlsym(RTLD_NEXT, name);
+}
+
+#if defined(__GLIBC__)
+// What pthread_atfork calls, of which each program and library has one. Weak, because a static
+// program with fork has the C library's, which comes before.
+typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void),
+                        void* module);
+MX_EXPORT __attribute__((weak)) register_fn __register_atfork;
+
+int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void),
+                      void* module) {
+  register_fn* next = NULL;
+  void* const found = next_register("__register_atfork");
+  memcpy(&next, &found, sizeof(next));
+  return next == NULL ? 0 : next(before, parent, child, module);
+}
+#elif defined(MI_SHARED_LIB_EXPORT)
+typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void));
+MX_EXPORT register_fn pthread_atfork;
+
+int pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
+  register_fn* next = NULL;
+  void* const found = next_register("pthread_atfork");
+  memcpy(&next, &found, sizeof(next));
+  return next == NULL ? 0 : next(before, parent, child);
+}
+#endif
+
+#endif
