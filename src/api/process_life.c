@@ -21,6 +21,7 @@
 #include "../heap/fork.h"
 #include "../heap/subproc.h"
 #include "../heap/thread_life.h"
+#include "../host/residence.h"
 #include "../mem/pagemap.h"
 #include "../mem/random.h"
 #include "../mem/settings.h"
@@ -98,9 +99,15 @@ void mx_process_watch_forks(void) {
   mx_libc_on_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
+static bool is_of_first_thread(const mx_theap_t* first) {
+  const uint32_t number = first->thread.number;
+  return mx_option(background_purge) > 0 && number != 0 && number == mx_host_main_thread_number();
+}
+
 static void end_of_thread(void* first) {
+  const bool was_first = is_of_first_thread((const mx_theap_t*)first);
   mx_thread_done(first);
-  mx_scavenger_thread_ended();
+  mx_scavenger_thread_ended(was_first);
 }
 
 static void reserve_at_start(void) {

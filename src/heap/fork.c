@@ -221,8 +221,6 @@ static void recycle_theaps(mx_heap_t* heap) {
   for (mx_theap_t *next = heap->theaps, *theap; (theap = next) != NULL;) {
     next = theap->links.next_in_heap;
     if (is_of_this_thread(theap)) continue;
-    const bool is_counted = (theap->first == theap && theap->tid != 0);
-    if (is_counted) mx_count_add(&theap->subproc->main_heap.counters.threads, -1);
     mx_theap_leave_takers(theap);
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
@@ -230,6 +228,14 @@ static void recycle_theaps(mx_heap_t* heap) {
     mx_lock_reset(&theap->lock);
     mx_theap_recycle(theap);
   }
+}
+
+// Threads that vanished may have been counted, no longer, or not yet.
+static void count_own_thread(mx_subproc_t* subproc) {
+  const mx_theap_t* const own = mx_tls_theap->first;
+  mx_count_t* const threads = &subproc->main_heap.counters.threads;
+  const int64_t count = (own != NULL && own->subproc == subproc);
+  mx_count_add(threads, count - mx_load_relaxed(&threads->current));
 }
 
 // The thread is in no call, and alone.
@@ -247,6 +253,7 @@ static void repair_all(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) repair_arenas(&s->arenas);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
+    count_own_thread(s);
   }
 }
 

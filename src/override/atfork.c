@@ -14,18 +14,41 @@
 const bool mx_orders_forks = true;
 #endif
 
-#if MX_OVERRIDE_ELF && defined(__linux__)
+// In a static program musl's pthread_atfork is the program's own.
+#if MX_OVERRIDE_ELF && defined(__linux__) && (defined(__GLIBC__) || defined(MI_SHARED_LIB_EXPORT))
 #include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../api/process_life.h"
+#include "../base/atomic.h"
 
 #pragma weak dlsym
 
+// In a static program there is none to find, and to look for it may allocate.
+extern ElfW(Dyn) _DYNAMIC[];
+#pragma weak _DYNAMIC
+
+static bool needs_libraries(void) {
+  if (_DYNAMIC == NULL) return false;
+  for (const ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_NEEDED) return true;
+  }
+  return false;
+}
+
+// Looked up once, when the library registers its own: later a constructor may wait for this thread,
+// under the loader's lock.
 static mx_noinline void* next_register(const char* name) {
+  static mx_at_start mx_atomic(void*) next;
   mx_process_watch_forks();
-  return dlsym == NULL ? NULL : dlsym(RTLD_NEXT, name);
+  void* found = mx_load_acquire(&next);
+  if (found != NULL || dlsym == NULL || !needs_libraries()) return found;
+  found = dlsym(RTLD_NEXT, name);
+  mx_store_release(&next, found);
+  return found;
 }
 
 #if defined(__GLIBC__)
@@ -42,7 +65,7 @@ int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(
   memcpy(&next, &found, sizeof(next));
   return next == NULL ? 0 : next(before, parent, child, module);
 }
-#elif defined(MI_SHARED_LIB_EXPORT)
+#else
 typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void));
 MX_EXPORT register_fn pthread_atfork;
 

@@ -33,9 +33,10 @@ bool mx_cgroup_read(const char* root, const char* self, mx_cgroup_t* group);
 void mx_scavenger_apply(void);
 // Ends the thread, and waits until it is through.
 void mx_scavenger_stop(void);
-// A thread of the program's has ended. Without one that is known the background thread ends, too,
-// until another begins to allocate: C libraries end the process with its last thread.
-void mx_scavenger_thread_ended(void);
+// A thread of the program's has ended, maybe the one that the process began with, which then did
+// not end the process. From then on the background thread ends when no other is known, and comes
+// again when another allocates: C libraries end the process with its last thread.
+void mx_scavenger_thread_ended(bool was_first);
 // In the child of a fork, where there is no such thread.
 void mx_scavenger_after_fork(void);
 bool mx_scavenger_is_running(void);

@@ -38,6 +38,7 @@ enum { ABSENT, RUNNING, STOPPING };
 
 static mx_at_start mx_atomic(uint32_t) state;
 static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
+static mx_at_start mx_atomic(bool) first_has_left;  // the process ends with its last thread
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
 
@@ -193,10 +194,13 @@ void mx_scavenger_stop(void) {
     mx_os_wake(&sleeping);
     mx_pause(turn);
   }
-  mx_store_relaxed(&sleeping, (uint32_t)0);
+  uint32_t stopped = 2;  // and not what the next one has set
+  mx_cas_strong_acq_rel(&sleeping, &stopped, (uint32_t)0);
 }
 
-void mx_scavenger_thread_ended(void) {
+void mx_scavenger_thread_ended(bool was_first) {
+  if (was_first) mx_store_relaxed(&first_has_left, true);
+  if (!mx_load_relaxed(&first_has_left)) return;
   if (mx_load_relaxed(&mx_subproc_main.main_heap.counters.threads.current) > 0) return;
   if (!mx_scavenger_is_running()) return;
   mx_scavenger_stop();
@@ -206,6 +210,7 @@ void mx_scavenger_thread_ended(void) {
 void mx_scavenger_after_fork(void) {
   mx_store_release(&state, (uint32_t)ABSENT);
   mx_store_relaxed(&sleeping, (uint32_t)0);
+  mx_store_relaxed(&first_has_left, false);
   mx_store_release(&mx_arenas_background, (mx_wake_background_fn*)NULL);
   mx_scavenger_apply();
 }

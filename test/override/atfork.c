@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Forks in a program with a library that registered handlers before the allocator's constructor ran
-// (atfork_library.c): they may do what they may with the C library's own malloc.
+// (atfork_library.c): they may do what they may with the C library's own malloc. Others are registered
+// by a thread that a constructor waits for (atfork_module.c).
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,6 +46,12 @@ int main(void) {
     return 1;
   }
   alarm(SECONDS);
+#if defined(MODULE)
+  if (dlopen(MODULE, RTLD_NOW) == NULL) {
+    puts("the module is not there");
+    return 1;
+  }
+#endif
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, &seeds[i]);
   int failures = 0;
   for (unsigned i = 0; i < FORKS; i++) failures += child_fails(i);
