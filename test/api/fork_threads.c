@@ -2,6 +2,7 @@
 // fork in a process whose other threads allocate, free, make and give up heaps all the time: the
 // child can do everything at once, and frees what the threads that it lacks have left. An argument
 // says how many forks, which take a second each where a processor is emulated.
+#include <mimalloc-stats.h>
 #include <mimalloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -126,6 +127,41 @@ static void live_in_child(mi_heap_t* heap, record_t* const* own, size_t own_coun
   _exit(0);
 }
 
+static void* be_brief(void* arg) {
+  mi_free(make(NULL, sizes[2]));
+  return arg;
+}
+
+static void* start_others(void* arg) {
+  while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, &be_brief, NULL) == 0) pthread_join(thread, NULL);
+  }
+  return arg;
+}
+
+static int64_t threads_known(void) {
+  mi_stats_t_decl(stats);
+  mi_free(make(NULL, 100));
+  return mi_stats_get(&stats) ? stats.threads.current : -1;
+}
+
+// While threads begin and end, a child knows of one thread, its own.
+static void fork_among_ends(int forks) {
+  pthread_t threads[2];
+  atomic_store(&stop, 0);
+  for (int t = 0; t < 2; t++) CHECK(pthread_create(&threads[t], NULL, &start_others, NULL) == 0);
+  for (int round = 0; round < forks; round++) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) _exit(threads_known() == 1 ? 0 : 1);
+    int status = 1;
+    CHECK_ROW(waitpid(child, &status, 0) == child && status == 0, round);
+  }
+  atomic_store(&stop, 1);
+  for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
+}
+
 int main(int argc, char** argv) {
   const int forks = argc > 1 ? atoi(argv[1]) : 50;
   pthread_t threads[THREADS];
@@ -147,5 +183,6 @@ int main(int argc, char** argv) {
   atomic_store(&stop, 1);
   for (size_t t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
   for (size_t i = 0; i < COUNT_OF(own); i++) CHECK(is_whole(own[i]));
+  fork_among_ends(5 * forks);
   return 0;
 }
