@@ -116,6 +116,7 @@ static uint64_t patience_after(uint64_t patience, size_t* made, size_t bytes) {
 static void run(void) {
   uint64_t next_round = 0, patience = 1;
   size_t made = 0;
+  mx_store_relaxed(&sleeping, (uint32_t)0);  // the one before may have ended on its way to sleep
   // The thread's own, so that it is never set when there is none.
   mx_store_release(&mx_arenas_background, &wake_up);
   while (mx_load_acquire(&state) == RUNNING) {
