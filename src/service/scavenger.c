@@ -19,6 +19,7 @@
 #include "../heap/thread_life.h"
 #include "../heap/trim.h"
 #include "../host/process.h"
+#include "../host/residence.h"
 #include "../os/os.h"
 #include "../page/holes.h"
 
@@ -38,6 +39,7 @@ enum { ABSENT, RUNNING, STOPPING };
 
 static mx_at_start mx_atomic(uint32_t) state;
 static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
+static mx_at_start mx_atomic(uint32_t) process;   // that it runs in
 static mx_at_start mx_atomic(bool) first_has_left;  // the process ends with its last thread
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
@@ -160,6 +162,7 @@ static bool start_thread(void) {
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
   uint32_t absent = ABSENT;
+  mx_store_relaxed(&process, mx_host_main_thread_number());
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);
   // Either this sees that the option was taken back, or who did that sees the state.
@@ -189,6 +192,11 @@ void mx_scavenger_apply(void) {
 void mx_scavenger_stop(void) {
   uint32_t running = RUNNING;
   set_visit(NULL);
+  // A child that was made without fork's handlers (_Fork, clone) has no such thread.
+  if (mx_scavenger_is_running() && mx_load_relaxed(&process) != mx_host_main_thread_number()) {
+    mx_store_release(&state, (uint32_t)ABSENT);
+    return;
+  }
   if (!mx_cas_strong_acq_rel(&state, &running, (uint32_t)STOPPING)) return;
   for (unsigned turn = 0; mx_load_acquire(&state) == STOPPING; turn++) {
     mx_store_relaxed(&sleeping, (uint32_t)2);

@@ -7,8 +7,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../include/mimalloc-stats.h"
@@ -150,6 +153,26 @@ static void test_waits_for_a_processor(void) {
   mi_option_set(mi_option_background_purge, 0);
 }
 
+// A child that the C library does not know of has no such thread, and does not wait for one.
+static void test_unknown_child(void) {
+#if defined(__linux__) && defined(SYS_clone)
+  is_let_run = true;
+  mi_option_set(mi_option_background_purge, 1);
+  use_memory();
+  EXPECT(mx_scavenger_is_running());
+  const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    alarm(5);
+    mx_scavenger_stop();
+    _exit(mx_scavenger_is_running());
+  }
+  int status = 1;
+  EXPECT(waitpid((pid_t)child, &status, 0) == child && status == 0);
+  EXPECT(mx_scavenger_is_running());
+  mi_option_set(mi_option_background_purge, 0);
+#endif
+}
+
 int main(void) {
   for (int round = 1; round <= 20; round++) {
     mi_option_set(mi_option_background_purge, 1);
@@ -162,6 +185,7 @@ int main(void) {
   test_other_heaps();
   test_large_stack();
   test_waits_for_a_processor();
+  test_unknown_child();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
