@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define THREADS 3
-#define FORKS 25
-#define SECONDS 20
+#define FORKS 10
+#define SECONDS 50
 
 void atfork_replace(unsigned seed);
 extern int atfork_calls[3];
