@@ -39,40 +39,45 @@ static bool needs_libraries(void) {
   return false;
 }
 
+// What pthread_atfork calls in glibc, of which each program and library has one; in musl itself.
+#if defined(__GLIBC__)
+typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void),
+                        void* module);
+#define REGISTER_NAME "__register_atfork"
+#else
+typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void));
+#define REGISTER_NAME "pthread_atfork"
+#endif
+
 // Looked up once, when the library registers its own: later a constructor may wait for this thread,
 // under the loader's lock.
-static mx_noinline void* next_register(const char* name) {
-  static mx_at_start mx_atomic(void*) next;
+static mx_noinline register_fn* next_register(void) {
+  static mx_at_start mx_atomic(void*) looked_up;
+  register_fn* next = NULL;
   mx_process_watch_forks();
-  void* found = mx_load_acquire(&next);
-  if (found != NULL || dlsym == NULL || !needs_libraries()) return found;
-  found = dlsym(RTLD_NEXT, name);
-  mx_store_release(&next, found);
-  return found;
+  void* found = mx_load_acquire(&looked_up);
+  if (found == NULL && dlsym != NULL && needs_libraries()) {
+    found = dlsym(RTLD_NEXT, REGISTER_NAME);
+    mx_store_release(&looked_up, found);
+  }
+  memcpy(&next, &found, sizeof(next));
+  return next;
 }
 
 #if defined(__GLIBC__)
-// What pthread_atfork calls, of which each program and library has one. Weak, because a static
-// program with fork has the C library's, which comes before.
-typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void),
-                        void* module);
+// Weak, because a static program with fork has the C library's, which comes before.
 MX_EXPORT __attribute__((weak)) register_fn __register_atfork;
 
 int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void),
                       void* module) {
-  register_fn* next = NULL;
-  void* const found = next_register("__register_atfork");
-  memcpy(&next, &found, sizeof(next));
+  register_fn* const next = next_register();
   return next == NULL ? 0 : next(before, parent, child, module);
 }
 #else
-typedef int register_fn(void (*before)(void), void (*parent)(void), void (*child)(void));
 MX_EXPORT register_fn pthread_atfork;
 
 int pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
-  register_fn* next = NULL;
-  void* const found = next_register("pthread_atfork");
-  memcpy(&next, &found, sizeof(next));
+  register_fn* const next = next_register();
   return next == NULL ? 0 : next(before, parent, child);
 }
 #endif

@@ -189,12 +189,20 @@ void mx_scavenger_apply(void) {
   }
 }
 
+// In a child, whose parent has the thread: nobody may count on it.
+static void forget_thread(void) {
+  mx_store_release(&state, (uint32_t)ABSENT);
+  mx_store_relaxed(&sleeping, (uint32_t)0);
+  mx_store_relaxed(&first_has_left, false);
+  mx_store_release(&mx_arenas_background, (mx_wake_background_fn*)NULL);
+}
+
 void mx_scavenger_stop(void) {
   uint32_t running = RUNNING;
   set_visit(NULL);
-  // A child that was made without fork's handlers (_Fork, clone) has no such thread.
+  // This child was made without fork's handlers (_Fork, clone).
   if (mx_scavenger_is_running() && mx_load_relaxed(&process) != mx_host_main_thread_number()) {
-    mx_store_release(&state, (uint32_t)ABSENT);
+    forget_thread();
     return;
   }
   if (!mx_cas_strong_acq_rel(&state, &running, (uint32_t)STOPPING)) return;
@@ -217,9 +225,6 @@ void mx_scavenger_thread_ended(bool was_first) {
 }
 
 void mx_scavenger_after_fork(void) {
-  mx_store_release(&state, (uint32_t)ABSENT);
-  mx_store_relaxed(&sleeping, (uint32_t)0);
-  mx_store_relaxed(&first_has_left, false);
-  mx_store_release(&mx_arenas_background, (mx_wake_background_fn*)NULL);
+  forget_thread();
   mx_scavenger_apply();
 }
