@@ -205,7 +205,7 @@ mx_inline bool mx_harden_stays(const mx_theap_t* theap, void* p, size_t size) {
   if (!mx_harden_knows(p, &old)) return false;
   mx_page_t* const page = mx_pagemap_get_near(p);
   const size_t most = page->block_size - MX_PAD;
-  if (size == 0 || size > most || size < most / 2) return false;
+  if (size > most || size < most / 2) return false;
   if (mx_load_relaxed(&theap->heap) != mx_page_heap(page)) return false;
   mx_harden_set_size(page, p, size);
   return true;

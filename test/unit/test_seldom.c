@@ -54,19 +54,19 @@ static void in_thread(void* (*run)(void*), void* arg) {
 // ---- sizes ---------------------------------------------------------------------------------------
 
 static void test_sizes(void) {
-  EXPECT(mx_good_size(0, 4096) == mx_good_size(1, 4096) && mx_good_size(1, 4096) == MX_ALIGN);
-  EXPECT(mx_good_size(MX_MAX_ALLOC, 4096) % 4096 == 0);
-  EXPECT(mx_good_size(SIZE_MAX, 4096) == SIZE_MAX);
+  EXPECT(mi_good_size(0) == mi_good_size(1) && mi_good_size(1) == MX_ALIGN - MX_PAD % MX_ALIGN);
+  EXPECT((mi_good_size(MX_MAX_ALLOC - MX_PAD) + MX_PAD) % mx_facts.os_page == 0);
+  EXPECT(mi_good_size(SIZE_MAX) == SIZE_MAX);
 }
 
 // ---- pointers that are no blocks ------------------------------------------------------------------
 
 static void test_pointers(void) {
-  enum { SIZE = 500 };
+  enum { SIZE = 3000 };  // a page of such ends with less than a block
   uint8_t* const p = (uint8_t*)mi_malloc(SIZE);
   mx_page_t* const page = mx_pagemap_get(p);
   const size_t most = page->reserved * page->block_size;
-  // Behind the last block there may be, and the last that is.
+  // Behind the last block there may be, and the last that there may be.
   uint8_t* const behind = page->start + most;
   uint8_t* const uncarved = page->start + (page->reserved - 1) * page->block_size;
   EXPECT(!mx_page_could_be_block(page, behind) && !mx_page_could_be_block(page, p + 1));
@@ -74,7 +74,14 @@ static void test_pointers(void) {
   mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
   EXPECT(mx_page_block_of(page, p + 1) == p && mx_page_block_of(page, behind) == NULL);
   mx_store_relaxed(&page->shifted, (uint8_t)0);
-  EXPECT(mx_pagemap_get(behind) != page || mi_usable_size(behind) == 0);
+  if (mx_pagemap_get(behind) == page) {
+    errors_now();
+    mi_free(behind);
+    EXPECT(!MX_CHECKED_FREE || errors_now() == 1);
+    mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
+    EXPECT(mi_usable_size(behind + 1) == 0);
+    mx_store_relaxed(&page->shifted, (uint8_t)0);
+  }
   errors_now();
   if (MX_KNOWS_LIVE && page->capacity < page->reserved) {
     EXPECT(!mx_verify_pointer("test", uncarved) && errors_now() == 1);
@@ -112,7 +119,9 @@ static void test_pointers(void) {
 
 static bool is_given_out_again(const void* block, size_t size, int most) {
   for (int i = 0; i < most; i++) {
-    if (mi_malloc(size) == block) return true;
+    void* const p = mi_malloc(size);
+    if (p == block) return true;
+    mi_free(p);
   }
   return false;
 }
@@ -125,7 +134,7 @@ static void test_fill(long zero) {
     mi_free(p);
     errors_now();
     p[at] ^= 0x21;
-    if (is_given_out_again(p, SIZE, MOST)) EXPECT(errors_now() == 1);
+    EXPECT(is_given_out_again(p, SIZE, MOST) && errors_now() == 1);
   }
   mi_option_set(mi_option_zero_on_free, 0);
 }
@@ -169,6 +178,30 @@ static void test_remote(void) {
 // The list of a page that other threads freed into: with a block that is there already.
 static void test_ring(void) {
   if (MX_PADDING || MX_LIVE_BITS) return;
+  void* const twice = mi_malloc(1200);
+  errors_now();
+  in_thread(&free_twice, twice);
+  EXPECT(errors_now() == 1);
+  // Two in turns, where the owner has free blocks and where it has none.
+  for (int has_free = 0; has_free < 2; has_free++) {
+    void* const a = mi_malloc(20000);
+    void* const b = mi_malloc(20000);
+    mx_page_t* const of_both = mx_pagemap_get(a);
+    if (mx_pagemap_get(b) != of_both) continue;
+    mx_block_t* const list = of_both->free;
+    if (has_free == 0) of_both->free = NULL;
+    else EXPECT(list != NULL);
+    EXPECT(mx_remote_push_owned(of_both, (mx_block_t*)a));
+    EXPECT(mx_remote_push_owned(of_both, (mx_block_t*)b));
+    EXPECT(mx_remote_push_owned(of_both, (mx_block_t*)a));
+    const uint32_t used = of_both->used;
+    if (has_free == 0) of_both->used = 2;
+    errors_now();
+    mx_page_collect(of_both);
+    EXPECT(errors_now() == 1 && of_both->used == (has_free == 0 ? 2 : used));
+    of_both->used = used;
+    of_both->free = list;
+  }
   void* const p = mi_malloc(1200);
   mx_page_t* const page = mx_pagemap_get(p);
   EXPECT(mx_remote_push_owned(page, (mx_block_t*)p));
@@ -261,6 +294,8 @@ static void* leave(void* arg) {
 
 static void* free_from_a_pool(void* arg) {
   mi_thread_set_in_threadpool();
+  mi_free(mi_malloc(1));
+  in_thread(&leave, NULL);
   for (int i = 0; i < LEFT; i += 3) mi_free(left[i]);
   return arg;
 }
@@ -269,7 +304,6 @@ static void test_pool(void) {
   mi_option_set(mi_option_theap_retain, 0);
   const long policy = mi_option_get(mi_option_page_reclaim_on_free);
   mi_option_set(mi_option_page_reclaim_on_free, 0);
-  in_thread(&leave, NULL);
   in_thread(&free_from_a_pool, NULL);
   for (int i = 0; i < LEFT; i++) {
     if (i % 3 != 0) mi_free(left[i]);
@@ -279,10 +313,12 @@ static void test_pool(void) {
 }
 
 static void test_nodes(void) {
-  mi_option_set(mi_option_use_numa_nodes, 2);
   mi_option_set(mi_option_arena_is_numa_local, 1);
-  in_thread(&leave, NULL);
-  for (int i = 0; i < LEFT; i++) mi_free(left[i]);
+  for (int count = 1; count <= 2; count++) {
+    mi_option_set(mi_option_use_numa_nodes, count);
+    in_thread(&leave, NULL);
+    for (int i = 0; i < LEFT; i++) mi_free(left[i]);
+  }
   mi_heap_t* const heap = mi_heap_new();
   mi_heap_set_numa_affinity(heap, 0);
   EXPECT(mi_heap_malloc(heap, 100) != NULL);

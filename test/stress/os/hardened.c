@@ -145,13 +145,43 @@ static void in_arenas(void) {
     p[5 * LARGE + 8] = 1;
     check(mi_realloc(p, 5 * LARGE + 7) != NULL || errors > 0);
   }
-  errors = 0;
-  unsigned char* const q = (unsigned char*)mi_malloc(LARGE - 100);
-  if (MX_CHECK_END) q[LARGE - 100] ^= 1;
-  mi_free(q);
-  check(errors == (MX_CHECK_END ? 1 : 0));
+  for (int is_long = 0; is_long < 2; is_long++) {
+    errors = 0;
+    unsigned char* const q = (unsigned char*)mi_malloc(LARGE - 100);
+    const size_t end = (is_long ? mx_pagemap_get(q)->block_size : LARGE - 99);
+    if (MX_CHECK_END) memset(q + LARGE - 100, 0x77, end - (LARGE - 100));
+    mi_free(q);
+    check(errors == (MX_CHECK_END ? 1 : 0));
+  }
   if (!MX_PADDING) mi_free(p);
   mi_free(behind);
+  mi_option_set(mi_option_disallow_os_alloc, 0);
+}
+
+// The target of a move is lost, or memory is short of addresses.
+static void torn(void) {
+  mi_option_set(mi_option_disallow_os_alloc, 1);
+  mi_option_set(mi_option_purge_delay, 0);  // where a block moves to nothing is present
+  mi_collect(true);
+  for (int k = 0; k < 24; k++) {
+    const bool is_scarce = mx_os_is_scarce();
+    if (k % 3 == 2) mx_store_relaxed(&mx_os_scarce, true);
+    void* const p = mi_malloc(LARGE);
+    void* const behind = mi_malloc(LARGE);
+    check(p != NULL && behind != NULL);
+    sign(p, LARGE);
+    mock_fault(k % 3 == 0 ? "taken" : "plain");
+    if (k % 3 == 0) mock_fail_after(k / 3);
+    void* const q = mi_realloc(p, LARGE + LARGE / 8 + (size_t)k * 64 * KIB);
+    mock_heal();
+    mock_fault("plain");
+    check(is_signed(q == NULL ? p : q, LARGE));
+    mi_free(q == NULL ? p : q);
+    mi_free(behind);
+    mx_store_relaxed(&mx_os_scarce, is_scarce);
+  }
+  check(mock_others_are_whole());
+  mi_option_set(mi_option_purge_delay, 1000);
   mi_option_set(mi_option_disallow_os_alloc, 0);
 }
 
@@ -205,28 +235,76 @@ static void large_os_pages(void) {
   check(mx_arena_reserve_huge_pages(arenas, 2, -1, 0, false) == NULL);
   mock_heal();
   check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved);
+  mock_large(1, 0, true);  // elsewhere than asked
+  mx_arena_t* const large = mx_arena_reserve_large_pages(arenas, 64 * MIB, false);
+  check(large != NULL && large->is_pinned);
+  // Arenas of them, where the option says so, as long as there are any.
+  static mx_arenas_t mine;
+  mx_slices_t got;
+  const mx_slices_request_t request = {4, 4, 4, 1, NULL, -1, false, false};
+  mi_option_set(mi_option_allow_large_os_pages, 1);
+  mock_large(1, 0, false);
+  check(mx_slices_alloc(&mine, &request, &got) && got.arena->is_pinned);
+  mx_arenas_destroy(&mine);
+  mock_large(0, 0, false);
+  check(mx_slices_alloc(&mine, &request, &got) && !got.arena->is_pinned);
+  mx_arenas_destroy(&mine);
+  mi_option_set(mi_option_disallow_arena_alloc, 1);
+  check(mx_slices_alloc(&mine, &request, &got));
+  mx_arenas_destroy(&mine);
+  mi_option_set(mi_option_disallow_arena_alloc, 0);
+  mi_option_set(mi_option_allow_large_os_pages, 0);
   mock_large(-1, 0, false);
+}
+
+// Where addresses are scarce slices are mapped in part, and an arena of such goes.
+static void parts_that_go(void) {
+  static mx_arenas_t mine;
+  mx_slices_t got;
+  const bool is_scarce = mx_os_is_scarce();
+  const int64_t reserved = mx_load_relaxed(&mx_process_counters.reserved.current);
+  mx_store_relaxed(&mx_os_scarce, true);
+  const mx_slices_request_t request = {1, 1, 1, 1, NULL, -1, false, true};
+  check(mx_slices_alloc(&mine, &request, &got));
+  check(!MX_PARTS || mx_load_relaxed(&got.arena->has_parts));
+  mx_arenas_destroy(&mine);
+  mx_store_relaxed(&mx_os_scarce, is_scarce);
+  check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved);
 }
 
 // ---- records -------------------------------------------------------------------------------------
 
-// No memory for metadata: the last test, as what is had of it is never given back.
-static void no_records(void) {
-  void* kept[8];
-  for (int i = 0; i < 8; i++) kept[i] = mi_malloc(LARGE);
-  const uint64_t address = (uint64_t)(uintptr_t)kept[0];
-  check(address != 0);
-  if (MX_ZERO_BLOCKS) {
-    while (mi_malloc(0) != NULL) mock_protect_fails(true);
-    mock_protect_fails(false);
-  }
+static void use_up_records(void) {
   mock_fail_all();
   for (size_t size = 4096; size >= 64; size /= 2) {
     while (mx_meta_alloc(size) != NULL) {
     }
   }
+  mock_heal();
+}
+
+// No memory for metadata: the last test, as what is had of it is never given back.
+static void no_records(void) {
+  void* kept[8];
+  for (int i = 0; i < 8; i++) kept[i] = mi_malloc(LARGE);
   enum { MORE = 64 };
-  void* more[MORE];
+  void *more[MORE], *others[MORE];
+  // Each takes a record, until the next one has none.
+  for (int i = 0; i < MORE; i++) {
+    use_up_records();
+    mock_fail_next();
+    more[i] = mi_malloc(LARGE);
+    mock_heal();
+    others[i] = mi_malloc(LARGE);
+    check(others[i] != NULL);
+  }
+  for (int i = 0; i < MORE; i++) {
+    mi_free(more[i]);
+    mi_free(others[i]);
+  }
+  use_up_records();
+  mock_fail_all();
+  check(mi_subproc_new().opaque == NULL);
   for (int i = 0; i < MORE; i++) {
     errno = 0;
     more[i] = mi_malloc(LARGE);
@@ -257,8 +335,10 @@ int main(int argc, char** argv) {
   large_blocks();
   growing();
   in_arenas();
+  torn();
   guards_that_stay();
   large_os_pages();
+  parts_that_go();
   no_records();
   printf("ok\n");
   return 0;
