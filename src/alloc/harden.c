@@ -309,8 +309,8 @@ void mx_harden_check(mx_page_t* page, const void* block) {
   mx_track_resume();
 }
 
-bool mx_harden_free_huge(mx_page_t* page, void* block) {
-  if (mx_page_is_guarded(page)) return true;
+void mx_harden_free_huge(mx_page_t* page, void* block) {
+  if (mx_page_is_guarded(page)) return;
   mx_track_free(block);
   mx_track_pause();
   // A block that is freed already is reported where its mark is taken.
@@ -319,13 +319,11 @@ bool mx_harden_free_huge(mx_page_t* page, void* block) {
     tell_freed(block);
   }
   mx_track_resume();
-  return true;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
 
 size_t mx_harden_usable(const mx_page_t* page, const void* block) {
-  if (!mx_page_is_huge(page) && !mx_page_has_live(page, block)) return 0;
   return size_of(page, block);
 }
 

@@ -42,8 +42,8 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero);
 bool mx_harden_free(mx_page_t* page, void* block);
 // Whether another thread may push a block; from then on it counts as freed.
 bool mx_harden_free_remote(mx_page_t* page, void* block);
-// Whether a huge block may be freed.
-bool mx_harden_free_huge(mx_page_t* page, void* block);
+// Verifies a huge block that is to be freed.
+void mx_harden_free_huge(mx_page_t* page, void* block);
 // The bytes that a user may write to a live block.
 size_t mx_harden_usable(const mx_page_t* page, const void* block);
 // Sets the user's size of a live block, at most what it is: for blocks that alignment made larger.

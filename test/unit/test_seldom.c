@@ -159,7 +159,11 @@ static void* free_twice(void* p) {
 static void test_remote(void) {
   void* const p = mi_malloc(1000);
   void* const q = mi_malloc(1000);
+  void* const larger = mi_malloc(40000);
+  memset(larger, 1, 40000);
   errors_now();
+  in_thread(&free_twice, larger);
+  EXPECT(errors_now() == 1);
   in_thread(&free_twice, p);
   EXPECT(errors_now() == 1);
   mi_free(q);

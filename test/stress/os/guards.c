@@ -95,6 +95,17 @@ static void left_out(void) {
   }
 }
 
+// What a freed one held cannot be given back.
+static void kept(void) {
+  for (int i = 0; i < 20; i++) {
+    void* const p = checked(200000);
+    check(is_guarded(p));
+    if (i % 2 == 0) mock_fail_next();
+    mi_free(p);
+    mock_heal();
+  }
+}
+
 static void most(void) {
   enum { MORE = 20 };
   static void* blocks[MX_GUARDED_LIVE_MAX + MORE];
@@ -129,6 +140,7 @@ int main(int argc, char** argv) {
   }
   check(reserved() - before < (int64_t)(64 * MX_MIB) && metadata() - records <= (int64_t)MX_MIB);
   written();
+  kept();
   most();
   left_out();
   printf("ok\n");

@@ -170,9 +170,9 @@ static void torn(void) {
     void* const behind = mi_malloc(LARGE);
     check(p != NULL && behind != NULL);
     sign(p, LARGE);
-    mock_fault(k % 3 == 0 ? "taken" : "plain");
+    mock_fault(k % 6 == 0 ? "taken" : k % 6 == 3 ? "torn" : "plain");
     if (k % 3 == 0) mock_fail_after(k / 3);
-    void* const q = mi_realloc(p, LARGE + LARGE / 8 + (size_t)k * 64 * KIB);
+    void* const q = mi_realloc(p, LARGE + LARGE / 8 + (k % 3 == 2 ? 0 : (size_t)k * 64 * KIB));
     mock_heal();
     mock_fault("plain");
     check(is_signed(q == NULL ? p : q, LARGE));
