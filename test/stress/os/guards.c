@@ -89,9 +89,12 @@ static void left_out(void) {
       }
     }
     mock_fail_after(i % 8);
+    if (i % 2 == 0) mock_fail_all();
     void* const p = mi_malloc(100 + 5000 * (size_t)i);
+    void* const aligned = mi_malloc_aligned(100 + 5000 * (size_t)i, 64);
     mock_heal();
     mi_free(p);
+    mi_free(aligned);
   }
 }
 
