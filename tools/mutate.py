@@ -117,7 +117,7 @@ def command_of(name):
 UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "fields", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
-    "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports")))
+    "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports", "seldom")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
@@ -131,6 +131,7 @@ DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "t
 DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]
 MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
+MOCKED += [Test("stress/os/hardened", kind="mocked", static=True)]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,

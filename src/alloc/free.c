@@ -77,7 +77,7 @@ mx_noinline void mx_free_slow(void* p) {
     return;
   }
   if (mx_page_is_huge(page)) {
-    if (MX_HARDEN && !mx_harden_free_huge(page, block)) return;
+    if (MX_HARDEN) mx_harden_free_huge(page, block);
     mx_call_enter();
     mx_huge_free(page);
     mx_call_leave();

@@ -309,8 +309,8 @@ void mx_harden_check(mx_page_t* page, const void* block) {
   mx_track_resume();
 }
 
-bool mx_harden_free_huge(mx_page_t* page, void* block) {
-  if (mx_page_is_guarded(page)) return true;
+void mx_harden_free_huge(mx_page_t* page, void* block) {
+  if (mx_page_is_guarded(page)) return;
   mx_track_free(block);
   mx_track_pause();
   // A block that is freed already is reported where its mark is taken.
@@ -319,13 +319,11 @@ bool mx_harden_free_huge(mx_page_t* page, void* block) {
     tell_freed(block);
   }
   mx_track_resume();
-  return true;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
 
 size_t mx_harden_usable(const mx_page_t* page, const void* block) {
-  if (!mx_page_is_huge(page) && !mx_page_has_live(page, block)) return 0;
   return size_of(page, block);
 }
 
@@ -344,7 +342,8 @@ static void set_size_apart(mx_page_t* page, void* block, size_t size) {
 }
 
 void mx_harden_shrink(void* block, size_t size) {
-  if (!MX_PADDING || block == NULL) return;
+  mx_check(block != NULL);
+  if (!MX_PADDING) return;
   mx_page_t* const page = mx_pagemap_get(block);
   if (mx_page_is_guarded(page)) page->block_size = size;  // sized frees ask for that
   if (stays_apart(page)) set_size_apart(page, block, size);
@@ -363,7 +362,7 @@ bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
   const bool is_apart = stays_apart(page);
   if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zeroblock(page)) return false;
   const size_t most = most_of(page);
-  if (size == 0 || size > most || size < most / 2) return false;
+  if (size > most || size < most / 2) return false;
   if (is_apart && !mx_pad_is_size(most - size)) return false;
   if (!mx_page_could_be_block(page, block)) return false;
   if (!is_apart && mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;

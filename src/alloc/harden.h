@@ -42,8 +42,8 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero);
 bool mx_harden_free(mx_page_t* page, void* block);
 // Whether another thread may push a block; from then on it counts as freed.
 bool mx_harden_free_remote(mx_page_t* page, void* block);
-// Whether a huge block may be freed.
-bool mx_harden_free_huge(mx_page_t* page, void* block);
+// Verifies a huge block that is to be freed.
+void mx_harden_free_huge(mx_page_t* page, void* block);
 // The bytes that a user may write to a live block.
 size_t mx_harden_usable(const mx_page_t* page, const void* block);
 // Sets the user's size of a live block, at most what it is: for blocks that alignment made larger.
@@ -205,7 +205,7 @@ mx_inline bool mx_harden_stays(const mx_theap_t* theap, void* p, size_t size) {
   if (!mx_harden_knows(p, &old)) return false;
   mx_page_t* const page = mx_pagemap_get_near(p);
   const size_t most = page->block_size - MX_PAD;
-  if (size == 0 || size > most || size < most / 2) return false;
+  if (size > most || size < most / 2) return false;
   if (mx_load_relaxed(&theap->heap) != mx_page_heap(page)) return false;
   mx_harden_set_size(page, p, size);
   return true;

@@ -33,7 +33,8 @@
 // since no later call tells.
 static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arena_t* const arena = page->arena;
-  if (arena == NULL || to <= from) return;
+  mx_check(to > from);
+  if (arena == NULL) return;
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
@@ -280,7 +281,10 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   if (target == NULL) target = make_block(heap, bytes, 1, true, true, &is_zero);
   if (target == NULL) return NULL;
   // Its end is not yet where it will be.
-  if (MX_GUARD_PAGES && !mx_page_guard_huge(target, false)) return NULL;
+  if (MX_GUARD_PAGES && !mx_page_guard_huge(target, false)) {
+    mx_huge_free(target);
+    return NULL;
+  }
   if (!move_slices(page, target, &is_torn)) {
     if (is_torn) return NULL;
     memcpy(target->start, page->start, old_bytes);

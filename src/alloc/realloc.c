@@ -53,7 +53,7 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
 
 // The result lies `skip` bytes behind the start of an aligned block.
 static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
-  if (align > MX_SLICE_SIZE) return NULL;
+  mx_check(align <= MX_SLICE_SIZE);
   uint8_t* const block = (uint8_t*)mx_alloc_aligned(theap, skip + size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   mx_page_t* const page = mx_pagemap_get(block);
@@ -159,7 +159,7 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
 static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero) {
   const bool is_sampled = mx_page_has_note(page);
   const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero)
-                                 : size <= usable && size >= usable / 2 && size > 0);
+                                 : size <= usable && size >= usable / 2);
   if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
   return stays;
 }
@@ -167,6 +167,7 @@ static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool 
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
+  mx_check(size > 0);
   size_t usable;
   const bool is_known = mx_harden_knows(p, &usable);
   if (mx_unlikely(!is_known && mx_block_of(p) == NULL)) {

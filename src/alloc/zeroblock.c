@@ -36,15 +36,16 @@ static void put_open(mx_page_t* page) {
   last_open = page;
 }
 
-// The first free place at or behind one, or at the start of the slice.
+// The first free place at or behind one, or at the start of the slice, which has one.
 static size_t find_free(const taken_t* taken, size_t from) {
   const size_t words = PLACES / 64;
-  for (size_t n = 0, word = from / 64; n <= words; n++, word = (word + 1) % words) {
-    uint64_t free = ~mx_load_relaxed(&taken->words[word]);
-    if (n == 0) free &= ~(uint64_t)0 << (from % 64);
-    if (free != 0) return word * 64 + mx_bit_low(free);
+  size_t word = from / 64;
+  uint64_t free = ~mx_load_relaxed(&taken->words[word]) & ~(uint64_t)0 << (from % 64);
+  while (free == 0) {
+    word = (word + 1) % words;
+    free = ~mx_load_relaxed(&taken->words[word]);
   }
-  return SIZE_MAX;
+  return word * 64 + mx_bit_low(free);
 }
 
 // The same for one of an alignment.

@@ -2,6 +2,8 @@
 // The making and the unmaking of arenas.
 #include "arena.h"
 
+#include <string.h>
+
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
@@ -201,6 +203,9 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   arena->is_on_demand = config->is_on_demand;
   arena->is_reserved = (config->piece == 0);
   arena->is_pinned = config->is_pinned;
+  // What is mapped piece by piece is the library's own.
+  mx_check(arena->is_reserved || (arena->commit_fn == NULL && arena->mapping != NULL));
+  mx_check(arena->is_reserved || !arena->is_pinned);
   if (MX_SCATTER && !MX_LIVE_BITS && config->piece != 0 && !config->has_plots) {
     arena->records_key = mx_random64() | 1;
   }

@@ -18,8 +18,7 @@
 #define ARENAS_MAX ((size_t)16)
 
 static bool takes_part(const mx_arena_t* arena) {
-  return arena != NULL && !arena->is_reserved && !arena->is_pinned &&
-         !mx_arena_has_plots(arena);
+  return arena != NULL && !arena->is_reserved && !mx_arena_has_plots(arena);
 }
 
 // The first chunk of an arena at or behind a slice, which may be its end.

@@ -9,7 +9,7 @@
 #include "arena.h"
 
 mx_cold bool mx_arena_may_have_parts(const mx_arena_t* arena) {
-  return !arena->is_reserved && arena->commit_fn == NULL && arena->mapping != NULL;
+  return !arena->is_reserved;
 }
 
 // From bit *i on, finds a run of OS pages in one slice that are present, or are not, of slices that

@@ -59,7 +59,7 @@ bool mx_scatter_is_over(const mx_arenas_t* arenas) {
 
 bool mx_scatter_serves(const mx_arenas_t* arenas, const mx_arena_t* arena,
                        const mx_slices_request_t* r) {
-  if (!MX_SCATTER || arena->is_reserved || arena->commit_fn != NULL || r->align > 1) return false;
+  if (!MX_SCATTER || arena->is_reserved || r->align > 1) return false;
   return !mx_scatter_is_over(arenas);
 }
 

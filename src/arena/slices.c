@@ -405,7 +405,7 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
 // Slices of which nothing was used are not accessible any more where only what is in use is.
 static void drop_unused(mx_arena_t* arena, size_t index, size_t count) {
   mx_bits_clear(arena->dirty, index, count);
-  if (!MX_SCATTER || arena->is_reserved || arena->commit_fn != NULL) return;
+  if (!MX_SCATTER || arena->is_reserved) return;
   if (MX_GUARD_PAGES) mx_bits_clear(arena->guarded, index, count);
   mx_arena_unmap_committed(arena, index, count);
 }

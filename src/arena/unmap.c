@@ -26,7 +26,7 @@ static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
 
 bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
   bool done = false;
-  if (arena->is_reserved || arena->is_pinned) return false;
+  if (arena->is_reserved) return false;
   for (size_t i = 0, count; i < arena->slices; i += count) {
     i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
     if (i == SIZE_MAX) break;

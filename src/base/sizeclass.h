@@ -62,11 +62,10 @@ mx_inline size_t mx_page_slices_for(size_t block_size) {
   return block_size <= MX_MEDIUM_PAGE_MAX ? MX_MEDIUM_PAGE_SLICES : MX_LARGE_PAGE_SLICES;
 }
 
-// What a request of `size` bytes really gets: the block size, or whole OS pages when huge.
+// What a request of `size` bytes, from 1 to MX_MAX_ALLOC, really gets: the block size, or whole OS
+// pages when huge.
 mx_inline size_t mx_good_size(size_t size, size_t os_page) {
-  if (size == 0) size = 1;
-  if (size <= MX_BIN_MAX_SIZE) return mx_bin_size(mx_bin_of(size));
-  return size > MX_MAX_ALLOC ? size : mx_align_up(size, os_page);
+  return size <= MX_BIN_MAX_SIZE ? mx_bin_size(mx_bin_of(size)) : mx_align_up(size, os_page);
 }
 
 #endif

@@ -79,7 +79,6 @@ void mx_heap_delete(mx_heap_t* heap) {
     mx_page_collect(page);
     mx_page_abandon(page);
   }
-  mx_heap_cache_drop(heap);
   mx_heap_recycle(heap);
   mx_thread_absorb_orphans();
   mx_call_leave();

@@ -6,7 +6,10 @@
 
 #include "../page/page.h"
 
-mx_inline mx_page_t* mx_list_last(mx_page_t* list) { return list == NULL ? NULL : list->prev; }
+mx_inline mx_page_t* mx_list_last(mx_page_t* list) {
+  mx_check(list != NULL);
+  return list->prev;
+}
 
 mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
   mx_check(page->next == NULL && page->prev == NULL);

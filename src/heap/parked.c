@@ -174,7 +174,8 @@ static bool parked_have_room(const mx_subproc_t* subproc, size_t slices) {
 // The first place is taken first, so that the others come of age when fewer are needed.
 static bool put_parked(mx_subproc_t* subproc, mx_theap_t* theap, size_t slices, uint32_t now) {
   const size_t most = (size_t)mx_option(theap_retain);
-  for (size_t i = 0; i < most && i < MX_PARKED_MAX; i++) {
+  mx_check(most <= MX_PARKED_MAX);
+  for (size_t i = 0; i < most; i++) {
     mx_parked_t* const place = &subproc->parked[i];
     mx_theap_t* none = NULL;
     if (mx_load_relaxed(&place->theap) != NULL) continue;

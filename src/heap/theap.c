@@ -103,8 +103,7 @@ static void age_retained(mx_theap_t* theap, uint32_t now, int64_t excess) {
     if (page == NULL) continue;
     if (excess <= 0 && (int32_t)(theap->retained.until[slot] - now) > 0) return;
     excess -= page->slice_count;
-    if (page->used > 0) forget_retained(theap, page);
-    else release(theap, page);
+    release(theap, page);
   }
 }
 
@@ -137,8 +136,7 @@ static bool retain(mx_theap_t* theap, mx_page_t* page) {
 
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->used == 0 && mx_page_theap(page) == theap);
-  if (page->retained_slot != 0 || retain(theap, page)) return;
-  release(theap, page);
+  if (!retain(theap, page)) release(theap, page);
 }
 
 // ---- the current page --------------------------------------------------------------------------
@@ -354,7 +352,6 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = mx_list_last(theap->lists.partial[bin]);
-  if (page == NULL) return;
   forget_retained(theap, page);
   remove_partial(theap, page);
   mx_page_collect(page);
@@ -476,7 +473,7 @@ void mx_theap_collect(mx_theap_t* theap, bool force) {
 
 static bool verify_list(const mx_page_t* page) {
   bool is_sound = true;
-  for (; page != NULL; page = page->next) is_sound = mx_page_verify(page) && is_sound;
+  for (; page != NULL; page = page->next) is_sound &= mx_page_verify(page);
   return is_sound;
 }
 
@@ -484,9 +481,9 @@ bool mx_theap_verify(const mx_theap_t* theap) {
   bool is_sound = true;
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const page = theap->bins.current[bin];
-    if (page != &mx_page_none) is_sound = mx_page_verify(page) && is_sound;
-    is_sound = verify_list(theap->lists.partial[bin]) && is_sound;
-    is_sound = verify_list(theap->lists.full[bin]) && is_sound;
+    if (page != &mx_page_none) is_sound &= mx_page_verify(page);
+    is_sound &= verify_list(theap->lists.partial[bin]);
+    is_sound &= verify_list(theap->lists.full[bin]);
   }
   return is_sound;
 }

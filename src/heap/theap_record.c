@@ -140,14 +140,11 @@ void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
 // main one, under the former's lock.
 void mx_theap_unbind(mx_theap_t* theap) {
   mx_check(mx_lock_is_mine(&theap->lock));
-  for (bool done = false; !done;) {
-    mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
-    if (heap == NULL) return;
+  for (mx_heap_t* heap; (heap = mx_load_relaxed(&theap->heap)) != NULL;) {
     mx_lock_acquire(&heap->lock);
     if (mx_load_relaxed(&theap->heap) == heap) {
       mx_theap_unlink(heap, theap);
       mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
-      done = true;
     }
     mx_lock_release(&heap->lock);
   }

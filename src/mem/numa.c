@@ -13,7 +13,6 @@ unsigned mx_numa_count(void) {
   unsigned found = mx_load_relaxed(&numa_found);
   if (found == 0) {
     found = mx_os_numa_count();
-    if (found == 0) found = 1;
     mx_store_relaxed(&numa_found, found);
   }
   return found;

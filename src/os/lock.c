@@ -5,6 +5,7 @@
 // slept cannot know whether there are others, so it takes the lock with that bit set; at worst that
 // wakes nobody. Sleepers compare the lower half of the word: if it is the same again, the bit is
 // set, and the release to come wakes them.
+#include "../base/check.h"
 #include "../base/config.h"
 #include "../base/lock.h"
 
@@ -144,6 +145,7 @@ void mx_lock_acquire(mx_lock_t* lock) {
 
 void mx_lock_release(mx_lock_t* lock) {
   const uintptr_t was = mx_exchange_acq_rel(&lock->holder, (uintptr_t)0);
+  mx_check((was & ~WAITED) == mx_thread_id());
   if (mx_unlikely((was & WAITED) != 0)) wake_one(lock);
   mx_call_leave();
 }

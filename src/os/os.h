@@ -98,7 +98,7 @@ extern mx_hidden mx_atomic(bool) mx_os_scarce;
 mx_inline bool mx_os_is_scarce(void) { return mx_unlikely(mx_load_relaxed(&mx_os_scarce)); }
 // A monotonic clock in milliseconds; cheap, may be coarse.
 uint64_t mx_os_clock_msecs(void);
-unsigned mx_os_numa_count(void);
+unsigned mx_os_numa_count(void);  // at least 1
 unsigned mx_os_numa_node(void);  // of the calling thread's processor
 // Unpredictable bytes; false when the OS has none to give yet.
 bool mx_os_random(void* buf, size_t size);

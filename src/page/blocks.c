@@ -113,9 +113,8 @@ void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
     page->is_final = 1;
     return;
   }
-  const bool is_open =
-      (!MX_GUARD_PAGES || mx_arena_guard(page->arena, page->slice_index, all, true));
-  if (!is_open || !mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
+  if (MX_GUARD_PAGES) mx_arena_guard(page->arena, page->slice_index, all, true);
+  if (!mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
     mx_slices_free(arenas, page->arena, next, more);
     page->is_final = 1;
     return;

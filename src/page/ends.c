@@ -79,7 +79,7 @@ static bool is_free_sound(const mx_page_t* page, const uint8_t* block) {
 }
 
 bool mx_page_verify(const mx_page_t* page) {
-  if (!MX_PADDING || MX_TRACK != 0 || page->arena == NULL || page->bin == 0) return true;
+  if (!MX_PADDING || MX_TRACK != 0 || page->bin == 0) return true;
   mx_check(!mx_page_is_huge(page));
   bool is_sound = true;
   const size_t count = page->capacity, most = page->block_size - MX_PAD;

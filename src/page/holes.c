@@ -82,7 +82,7 @@ bool mx_holes_contain(const mx_page_t* page, size_t block_index) {
 }
 
 size_t mx_holes_count(const mx_page_t* page) {
-  if (page->arena == NULL || page->capacity == 0) return 0;
+  if (page->capacity == 0) return 0;
   if (mx_arena_is_present(page->arena, page->start, page->capacity * page->block_size)) return 0;
   size_t count = 0;
   for (uint32_t i = 0; i < page->capacity; i++) count += mx_holes_contain(page, i);
@@ -101,6 +101,7 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
 mx_unsynchronised bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_owner) {
   mx_check(mx_page_is_lent(page) && page->reserved <= MX_PAGE_BLOCKS_MAX);
   memset(view, 0, sizeof(*view));
+  mx_check(page->reserved <= MX_PAGE_BLOCKS_MAX);
   view->page = page;
   const uint32_t used = used_of(page);
   view->first = free_of(page);
@@ -193,7 +194,7 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
     return discard_all(page);
   }
   mx_view_t view;
-  if (page->reserved > MX_PAGE_BLOCKS_MAX || !mx_holes_look(&view, page, is_owner)) return 0;
+  if (!mx_holes_look(&view, page, is_owner)) return 0;
   const size_t bytes = discard_needless(&view);
   if (bytes == 0) return 0;
   link_again(&view);
@@ -217,7 +218,7 @@ mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
   if (!mx_holes_borrow(page)) return result;
   const mx_arena_t* const arena = page->arena;
   bool has_holes = mx_page_has_holes(page);
-  if (arena != NULL && !arena->is_pinned && arena->commit_fn == NULL) {
+  if (!arena->is_pinned && arena->commit_fn == NULL) {
     result.bytes = make_in_lent(page, is_owner, &has_holes);
     mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
   }

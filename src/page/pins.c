@@ -23,9 +23,7 @@ static void add_pins(const mx_view_t* view, uintptr_t at, mx_pins_t* pins) {
 mx_pins_t mx_pins_of(mx_page_t* page, const void* block) {
   mx_pins_t pins = {0, 0};
   mx_view_t view;
-  if (page->arena == NULL || page->reserved > MX_PAGE_BLOCKS_MAX || !mx_holes_borrow(page)) {
-    return pins;
-  }
+  if (!mx_holes_borrow(page)) return pins;
   if (mx_holes_look(&view, page, false)) {
     const uintptr_t end = (uintptr_t)block + page->block_size;
     for (uintptr_t at = (uintptr_t)block / mx_facts.os_page * mx_facts.os_page; at < end;

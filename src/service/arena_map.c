@@ -36,6 +36,7 @@ static bool print_line(const mx_arena_t* arena, size_t first, mx_out_t* out) {
     text[n] = slice_letter(arena, first + n);
     if (text[n] != '.') is_empty = false;
   }
+  mx_check(n < sizeof(text));
   text[n] = 0;
   if (is_empty) return false;
   mx_out_add(out, "  %p  %s\n", (void*)(arena->start + first * MX_SLICE_SIZE), text);

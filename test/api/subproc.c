@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "api_check.h"
 
@@ -108,6 +109,73 @@ static void test_delete(void) {
       mi_free(job.blocks[i]);
     }
   }
+}
+
+// ---- threads that stay --------------------------------------------------------------------------
+
+// One that has blocks of a heap of its own, or had.
+static void* run_with_heap(void* arg) {
+  mi_subproc_id_t id = *(mi_subproc_id_t*)arg;
+  mi_heap_t* const heap = mi_heap_new();
+  CHECK(heap != NULL && mi_heap_malloc(heap, 100) != NULL);
+  const int before = refusals;
+  mi_subproc_add_current_thread(id);
+  CHECK(is_same(mi_subproc_current(), mi_subproc_main()) && refusals == before + 1);
+  mi_heap_destroy(heap);
+  mi_subproc_add_current_thread(id);
+  CHECK(is_same(mi_subproc_current(), id));
+  mi_free(mi_malloc(100));
+  return NULL;
+}
+
+static void test_with_heap(void) {
+  mi_subproc_id_t id = mi_subproc_new();
+  pthread_t t;
+  CHECK(pthread_create(&t, NULL, &run_with_heap, &id) == 0);
+  pthread_join(t, NULL);
+  mi_subproc_destroy(id);
+}
+
+// One that is still there when its sub-process goes, against the contract, is of the main one then,
+// until the process ends.
+static pthread_barrier_t stays;
+
+static void* run_and_stay(void* arg) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)arg);
+  void* const p = mi_malloc(100);
+  CHECK(p != NULL);
+  pthread_barrier_wait(&stays);
+  pthread_barrier_wait(&stays);  // it is gone
+  mi_free(p);
+  CHECK(is_same(mi_subproc_current(), mi_subproc_main()));
+  mi_free(mi_malloc(100));
+  pthread_barrier_wait(&stays);
+  return NULL;
+}
+
+static void* run_for_good(void* arg) {
+  mi_subproc_add_current_thread(*(mi_subproc_id_t*)arg);
+  CHECK(mi_malloc(100) != NULL);
+  pthread_barrier_wait(&stays);
+  for (;;) pause();
+}
+
+static void test_staying(void) {
+  pthread_t t;
+  CHECK(pthread_barrier_init(&stays, NULL, 2) == 0);
+  mi_subproc_id_t id = mi_subproc_new();
+  CHECK(pthread_create(&t, NULL, &run_and_stay, &id) == 0);
+  pthread_barrier_wait(&stays);
+  mi_subproc_delete(id);
+  pthread_barrier_wait(&stays);
+  pthread_barrier_wait(&stays);
+  pthread_join(t, NULL);
+  id = mi_subproc_new();
+  CHECK(pthread_create(&t, NULL, &run_for_good, &id) == 0);
+  pthread_barrier_wait(&stays);
+  mi_subproc_delete(id);
+  CHECK(mi_subproc_new().opaque != NULL);  // and one that is there at the end
+  mi_option_set(mi_option_destroy_on_exit, 1);
 }
 
 // ---- what is left out --------------------------------------------------------------------------
@@ -234,5 +302,7 @@ int main(void) {
   test_abandoned();
   test_orphan();
   test_lent_memory();
+  test_with_heap();
+  test_staying();
   return 0;
 }

@@ -41,6 +41,10 @@ static void heaps_that_are_gone(void) {
   EXPECT(slices_in_use() == before);
 }
 
+static int64_t bytes_counted(void) {
+  return mx_load_relaxed(&mx_subproc_main.main_heap.counters.malloc_huge.current);
+}
+
 static void* block_of(size_t slices) {
   mx_heap_t* const heap = &mx_subproc_main.main_heap;
   return mx_huge_alloc(heap, slices * MX_SLICE_SIZE - MX_SLICE_SIZE / 2, 1, false, false);
@@ -50,6 +54,7 @@ static void blocks_that_are_gone(size_t slices) {
   void* first[BLOCKS];
   mx_huge_cache_flush(true);
   const intptr_t before = slices_in_use();
+  const int64_t bytes = bytes_counted();
   for (int i = 0; i < BLOCKS; i++) {
     first[i] = block_of(slices);
     EXPECT(first[i] != NULL);
@@ -60,6 +65,21 @@ static void blocks_that_are_gone(size_t slices) {
   for (int i = 0; i < PLACES; i++) mi_free(first[i]);
   for (int i = PLACES; i < BLOCKS; i++) mi_free(first[i]);
   EXPECT(slices_in_use() == before + (intptr_t)(PLACES * slices));
+  mx_huge_cache_flush(true);
+  EXPECT(slices_in_use() == before && bytes_counted() == bytes);
+}
+
+// A size looks at its own places only.
+static void others_places(void) {
+  mx_huge_cache_flush(true);
+  const intptr_t before = slices_in_use();
+  void* const large = block_of(KEPT_LARGE);
+  mi_free(large);
+  void* const small = block_of(1);
+  EXPECT(slices_in_use() == before + 1 + KEPT_LARGE);
+  EXPECT(block_of(KEPT_LARGE) == large);
+  mi_free(large);
+  mi_free(small);
   mx_huge_cache_flush(true);
   EXPECT(slices_in_use() == before);
 }
@@ -127,6 +147,7 @@ int main(void) {
   // Hardened builds keep none, and blocks of theirs are more than malloc's floor below makes.
   for (size_t slices = 1; !MX_HARDEN && slices <= 8; slices += 7) blocks_that_are_gone(slices);
   if (!MX_HARDEN) {
+    others_places();
     time_is_up();
     not_kept();
     in_the_way();

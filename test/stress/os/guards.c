@@ -43,6 +43,72 @@ static void refused(long n) {
   check(guarded + plain == 60 && (n > 0 || plain > 0) && (n < 9 || guarded == 60));
 }
 
+static int errors;
+
+static void on_error(int code, void* arg) {
+  (void)arg;
+  errors += (code == EFAULT);
+}
+
+// What was written before a block or behind its end, where that is no multiple of the alignment.
+static void written(void) {
+  mi_register_error(&on_error, NULL);
+  mi_option_disable(mi_option_show_errors);
+  for (int at = 0; at < 4; at++) {
+    unsigned char* const p = (unsigned char*)checked(1001);
+    check(is_guarded(p));
+    if (at == 0) p[1001] = 1;
+    if (at == 1) p[-1] = 1;
+    if (at == 2) p[-100] = 1;
+    errors = 0;
+    mi_free(p);
+    check(errors == (at < 3));
+  }
+  mi_register_error(NULL, NULL);
+}
+
+// Sizes beside those that may be guarded, and records that no memory is left for.
+static void left_out(void) {
+  mi_option_set(mi_option_guarded_min, 500);
+  mi_option_set(mi_option_guarded_max, 2000);
+  for (int i = 0; i < 10; i++) {
+    void* const small = checked(100);
+    void* const fit = checked(1000);
+    void* const large = checked(3000);
+    check(!is_guarded(small) && !is_guarded(large) && is_guarded(fit));
+    mi_free(small);
+    mi_free(fit);
+    mi_free(large);
+  }
+  mi_option_set(mi_option_guarded_min, 0);
+  mi_option_set(mi_option_guarded_max, 1L << 30);
+  for (int i = 0; i < 40; i++) {
+    mock_fail_all();
+    for (size_t size = 4096; size >= 64; size /= 2) {
+      while (mx_meta_alloc(size) != NULL) {
+      }
+    }
+    mock_fail_after(i % 8);
+    if (i % 2 == 0) mock_fail_all();
+    void* const p = mi_malloc(100 + 5000 * (size_t)i);
+    void* const aligned = mi_malloc_aligned(100 + 5000 * (size_t)i, 64);
+    mock_heal();
+    mi_free(p);
+    mi_free(aligned);
+  }
+}
+
+// What a freed one held cannot be given back.
+static void kept(void) {
+  for (int i = 0; i < 20; i++) {
+    void* const p = checked(200000);
+    check(is_guarded(p));
+    if (i % 2 == 0) mock_fail_next();
+    mi_free(p);
+    mock_heal();
+  }
+}
+
 static void most(void) {
   enum { MORE = 20 };
   static void* blocks[MX_GUARDED_LIVE_MAX + MORE];
@@ -76,7 +142,10 @@ int main(int argc, char** argv) {
     for (long n = 0; n < 9; n++) refused(n);
   }
   check(reserved() - before < (int64_t)(64 * MX_MIB) && metadata() - records <= (int64_t)MX_MIB);
+  written();
+  kept();
   most();
+  left_out();
   printf("ok\n");
   return 0;
 }

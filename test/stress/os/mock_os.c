@@ -57,6 +57,7 @@ static atomic_int large_lies_elsewhere;
 static atomic_uint node;
 static atomic_int random_fails;
 static atomic_int protect_fails;
+static atomic_long guards_to_go = -1;
 
 void mock_fault(const char* name) {
   static const char* const names[] = {"plain", "torn", "taken", "uncut", "half"};
@@ -106,6 +107,7 @@ void mock_large(long pages, uint64_t msecs, bool elsewhere) {
 void mock_node(unsigned number) { node = number; }
 void mock_random_fails(bool fails) { random_fails = fails; }
 void mock_protect_fails(bool fails) { protect_fails = fails; }
+void mock_guards_stay(long others) { guards_to_go = others; }
 
 // ---- what others map ----------------------------------------------------------------------------
 
@@ -188,6 +190,8 @@ bool mx_os_protect(void* p, size_t size, bool accessible) {
 }
 bool mx_os_guard(void* p, size_t size, bool install) {
   // Like an unmapping, to take one away needs nothing of the system.
+  if (!install && guards_to_go == 0) return false;
+  if (!install && guards_to_go > 0) guards_to_go--;
   return !(install && fails()) && real_guard(p, size, install);
 }
 uint64_t mx_os_clock_msecs(void) { return now; }

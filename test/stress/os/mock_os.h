@@ -22,6 +22,8 @@ void mock_fail_after(long others);
 void mock_fail_all(void);
 // Nothing can be made inaccessible, whatever else succeeds.
 void mock_protect_fails(bool fails);
+// No guard goes away any more, but so many others (-1: all do).
+void mock_guards_stay(long others);
 // How they fail, as MOCK_FAULT has it.
 void mock_fault(const char* name);
 // What another thread does just before contents are dropped for the next time.
