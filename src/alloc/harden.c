@@ -288,6 +288,17 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
   return may;
 }
 
+bool mx_harden_put_remote_larger(const mx_page_t* page, void* block) {
+  const uint64_t key = mx_place_key(page, block);
+  if (!mx_harden_is_sound(page, block, key, false, MX_SIZE_UNSAID)) return false;
+  const bool is_larger = mx_harden_is_larger(page);
+  if (is_larger) mx_harden_leave(page, block);
+  const bool is_clear =
+      !MX_CLEAR_FREED || mx_clear_freed(page, block, is_larger) == MX_PAD_FREE;
+  mx_pad_set(page, block, is_clear ? MX_PAD_GONE : MX_PAD_LEFT);
+  return true;
+}
+
 bool mx_harden_check_huge(mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return true;
   if (mx_pad_is_size(mx_pad_state_huge(page))) return check_slack(page, block);

@@ -42,6 +42,9 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero);
 bool mx_harden_free(mx_page_t* page, void* block);
 // Whether another thread may push a block; from then on it counts as freed.
 bool mx_harden_free_remote(mx_page_t* page, void* block);
+// The same for a block whose canary is right, but not for one that is cleared in place; false says
+// nothing yet.
+bool mx_harden_put_remote_larger(const mx_page_t* page, void* block);
 // Verifies a huge block that is to be freed.
 void mx_harden_free_huge(mx_page_t* page, void* block);
 // The bytes that a user may write to a live block.
@@ -112,7 +115,7 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
   }
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_begin(page, block))) return NULL;
   if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, size));
-  if (MX_PADDING && !is_small) mx_slack_fill(page, block, size);
+  if (MX_PADDING && !is_small) mx_slack_fill_shared(page, block, size);
   page->free = (mx_block_t*)link;
   page->used++;
   if (zero && is_clear) block->next = 0;
@@ -257,14 +260,13 @@ mx_inline void mx_harden_leave(const mx_page_t* page, void* block) {
 // builds with bitmaps.
 mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   if (MX_LIVE_BITS || !MX_PADDING) return false;
+  if (!MX_CLEAR_FREED || mx_unlikely(mx_harden_takes_call(page))) {
+    return mx_harden_put_remote_larger(page, block);
+  }
   const uint64_t key = mx_place_key(page, block);
-  if (!mx_harden_is_sound(page, block, key, false, MX_SIZE_UNSAID)) return false;
-  const bool is_larger = mx_harden_is_larger(page);
-  if (is_larger) mx_harden_leave(page, block);
-  const bool is_clear =
-      !MX_CLEAR_FREED || mx_clear_freed(page, block, is_larger) == MX_PAD_FREE;
-  const uint64_t state = (is_clear ? MX_PAD_GONE : MX_PAD_LEFT);
-  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
+  if (!mx_harden_is_sound(page, block, key, true, MX_SIZE_UNSAID)) return false;
+  mx_clear_freed(page, block, false);
+  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));
   return true;
 }
 

@@ -2,8 +2,6 @@
 // The making and the unmaking of arenas.
 #include "arena.h"
 
-#include <string.h>
-
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"

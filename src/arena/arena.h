@@ -26,6 +26,8 @@
 #ifndef MX_ARENA_ARENA_H
 #define MX_ARENA_ARENA_H
 
+#include <string.h>
+
 #include "../base/check.h"
 #include "../base/counters.h"
 #include "../base/lock.h"
@@ -158,8 +160,12 @@ typedef struct mx_arena_config_s {
 
 // Memory that is the OS's own to give, zeroed and not committed, on any node; the rest is added.
 static inline mx_arena_config_t mx_arena_config(void* start, size_t size) {
-  const mx_arena_config_t config = {start, size, false, false, true, false, true, -1,
-                                    NULL, NULL, false, false, 0};
+  mx_arena_config_t config;
+  memset(&config, 0, sizeof(config));
+  config.start = start;
+  config.size = size;
+  config.is_zero = config.is_owned = true;
+  config.numa_node = -1;
   return config;
 }
 

@@ -178,9 +178,10 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   }
   mx_check(slices.arena != NULL && slices.count >= count);
   mx_page_t* page = mx_arena_record(slices.arena, slices.index);
-  if (MX_GUARD_PAGES) mx_arena_guard(slices.arena, slices.index, slices.count, true);
+  const bool is_open =
+      (!MX_GUARD_PAGES || mx_arena_guard(slices.arena, slices.index, slices.count, true));
   mx_page_init(page, &slices, size, bin, heap);
-  if (!mx_pagemap_set(slices.start, slices.count, page)) {
+  if (!is_open || !mx_pagemap_set(slices.start, slices.count, page)) {
     mx_slices_free(arenas, slices.arena, slices.index, slices.count);
     return NULL;
   }

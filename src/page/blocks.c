@@ -113,8 +113,9 @@ void mx_page_grow(mx_page_t* page, mx_arenas_t* arenas) {
     page->is_final = 1;
     return;
   }
-  if (MX_GUARD_PAGES) mx_arena_guard(page->arena, page->slice_index, all, true);
-  if (!mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
+  const bool is_open =
+      (!MX_GUARD_PAGES || mx_arena_guard(page->arena, page->slice_index, all, true));
+  if (!is_open || !mx_pagemap_set(page->arena->start + next * MX_SLICE_SIZE, more, page)) {
     mx_slices_free(arenas, page->arena, next, more);
     page->is_final = 1;
     return;
@@ -218,23 +219,25 @@ mx_inline void make_free(const mx_page_t* page, uint8_t* p, const void* next) {
   if (MX_PADDING) mx_pad_set(page, block, MX_PAD_CARVED);
 }
 
-// Which of a group comes at place i: one of 512 orders, as `random` says.
-mx_inline uint32_t shuffled_at(uint32_t random, uint32_t i) {
-  const uint32_t step = random >> 28 | 1, turn = random >> 24;
-  const uint32_t other_step = random >> 20 | 1, other_turn = random >> 16;
-  const uint32_t x = (i * step + turn) % SHUFFLED;
-  return ((x ^ x >> 2) * other_step + other_turn) % SHUFFLED;
+// Which of a group comes at each place, a byte for each: one of 512 orders, as `random` says. No
+// byte gets larger than 56 on the way.
+mx_inline uint64_t shuffled(uint32_t random) {
+  const uint64_t ones = UINT64_C(0x0101010101010101), low = ones * (SHUFFLED - 1);
+  const uint64_t step = (random >> 28 | 1) % SHUFFLED, turn = (random >> 24) % SHUFFLED;
+  const uint64_t other_step = (random >> 20 | 1) % SHUFFLED, other_turn = (random >> 16) % SHUFFLED;
+  const uint64_t x = (UINT64_C(0x0706050403020100) * step + ones * turn) & low;
+  return ((x ^ (x >> 2 & ones)) * other_step + ones * other_turn) & low;
 }
 
 // Makes at most SHUFFLED fresh neighbours free blocks in front of `next`, in an order that
 // only the page's key tells. `index` is the first one's. Answers which comes first.
 static uint8_t* shuffle(const mx_page_t* page, size_t index, size_t count, uint8_t* next) {
   mx_check(count > 0 && count <= SHUFFLED && index + count <= page->reserved);
-  const uint32_t random = mx_page_random(page, index);
+  uint64_t order = shuffled(mx_page_random(page, index));
   const size_t size = page->block_size;
   uint8_t* const start = page->start + index * size;
-  for (uint32_t i = 0; i < SHUFFLED; i++) {
-    const size_t at = shuffled_at(random, i);
+  for (uint32_t i = 0; i < SHUFFLED; i++, order >>= 8) {
+    const size_t at = order & (SHUFFLED - 1);
     if (at >= count) continue;
     uint8_t* const p = start + at * size;
     make_free(page, p, next);

@@ -46,19 +46,6 @@ bool mx_clear_larger(uint8_t* p, size_t n) {
   return true;
 }
 
-// In steps of 64 bytes, the last of which may overlap the one before.
-bool mx_is_clear_long(const uint8_t* p, size_t n) {
-  mx_check(n >= 64);
-  const uint8_t* const last = p + n - 64;
-  for (;; p += 64) {
-    if (p > last) p = last;
-    const uint64_t bits = mx_two_bits(p) | mx_two_bits(p + 16) | mx_two_bits(p + 32) |
-                          mx_two_bits(p + 48);
-    if (mx_unlikely(bits != 0)) return false;
-    if (p == last) return true;
-  }
-}
-
 bool mx_clear_report(const mx_page_t* page, const void* block) {
   const uint8_t* const p = (const uint8_t*)block;
   const size_t end = sizeof(mx_block_t) + mx_clear_size(page->block_size);

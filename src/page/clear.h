@@ -29,8 +29,6 @@ MX_BEGIN_DECLS
 // Clears n bytes behind the link of a larger block; false when that would take too much time, and
 // only the first ones are.
 bool mx_clear_larger(uint8_t* p, size_t n);
-// Whether n bytes are clear, at least 64.
-bool mx_is_clear_long(const uint8_t* p, size_t n);
 // Reports a free block that was written to; false when it was not.
 bool mx_clear_report(const mx_page_t* page, const void* block);
 MX_END_DECLS
@@ -50,6 +48,20 @@ mx_inline uint64_t mx_two_bits(const uint8_t* p) {
   mx_two_t two;
   memcpy(&two, p, sizeof(two));
   return two.a | two.b;
+}
+
+// Whether n bytes are clear, at least 64: in steps of 64 bytes, the last of which may overlap the
+// one before.
+mx_inline bool mx_is_clear_long(const uint8_t* p, size_t n) {
+  mx_check(n >= 64);
+  const uint8_t* const last = p + n - 64;
+  for (;; p += 64) {
+    if (p > last) p = last;
+    const uint64_t bits = mx_two_bits(p) | mx_two_bits(p + 16) | mx_two_bits(p + 32) |
+                          mx_two_bits(p + 48);
+    if (mx_unlikely(bits != 0)) return false;
+    if (p == last) return true;
+  }
 }
 
 // Clears a block that nobody has any more; `is_larger`: than MX_CLEAR_PLAIN. What it is then.

@@ -82,11 +82,13 @@ bool mx_page_verify(const mx_page_t* page) {
   if (!MX_PADDING || MX_TRACK != 0 || page->bin == 0) return true;
   mx_check(!mx_page_is_huge(page));
   bool is_sound = true;
-  const size_t count = page->capacity, most = page->block_size - MX_PAD;
-  for (size_t i = 0; count > 0 && i <= count; i++) {
-    const uint8_t* const block = block_number(page, i);
+  const size_t count = page->capacity, size = page->block_size, most = size - MX_PAD;
+  const bool has_slack = (MX_DEBUG > 0 || size > MX_SMALL_MAX);
+  const uint8_t* block = page->start;
+  for (size_t i = 0; count > 0 && i <= count; i++, block += size) {
     const uint64_t state = mx_pad_state(page, block);
-    if (mx_unlikely(!mx_pad_is_state(state, page->block_size))) {
+    if (mx_likely(state <= most && !has_slack)) continue;
+    if (mx_unlikely(!mx_pad_is_state(state, size))) {
       report_between(page, i);
       is_sound = false;
     } else if (i < count && state <= most && !is_slack_sound(page, block, (size_t)state)) {

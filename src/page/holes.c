@@ -101,7 +101,6 @@ mx_unsynchronised static uint32_t used_of(const mx_page_t* page) {
 mx_unsynchronised bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_owner) {
   mx_check(mx_page_is_lent(page) && page->reserved <= MX_PAGE_BLOCKS_MAX);
   memset(view, 0, sizeof(*view));
-  mx_check(page->reserved <= MX_PAGE_BLOCKS_MAX);
   view->page = page;
   const uint32_t used = used_of(page);
   view->first = free_of(page);

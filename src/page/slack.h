@@ -24,6 +24,14 @@ mx_inline size_t mx_slack_filled(size_t block_size, size_t slack) {
   return block_size > MX_SMALL_MAX ? MX_SLACK_CHECKED : 0;
 }
 
+// The same as below for a secure build's block that is not alone in its page, in the fewest steps.
+mx_inline void mx_slack_fill_shared(const mx_page_t* page, void* block, size_t size) {
+  const uint64_t word = MX_SLACK_WORD;
+  const size_t slack = page->block_size - MX_PAD - size;
+  if (page->block_size <= MX_SMALL_MAX || slack < MX_SLACK_CHECKED) return;
+  memcpy((uint8_t*)block + size, &word, MX_SLACK_CHECKED);
+}
+
 // Fills the slack of a block that has `size` bytes.
 mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
   const uint64_t word = MX_SLACK_WORD;

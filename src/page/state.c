@@ -28,13 +28,18 @@ static bool end_live(mx_page_t* page, const mx_block_t* block) {
 
 // Whether the canary says that another thread freed the block; then it is a free one's.
 static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
+  const uint64_t key = mx_place_key(page, block);
+  if (mx_likely(mx_load_relaxed(mx_pad_of(block)) == mx_pad_make(key, MX_PAD_GONE))) {
+    mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
+    return true;
+  }
   const uint64_t state = mx_pad_state(page, block);
   if (mx_pad_is_free(state) || mx_pad_is_size(state)) return false;
   if (!mx_pad_is_gone(state)) {
     mx_error(EFAULT, "use after free of heap block %p of size %zu: write at byte %zu\n",
              (const void*)block, page->block_size - MX_PAD, page->block_size - MX_PAD);
   }
-  mx_pad_set(page, block, state == MX_PAD_GONE ? MX_PAD_FREE : MX_PAD_CARVED);
+  mx_pad_set(page, block, MX_PAD_CARVED);
   return true;
 }
 

@@ -36,7 +36,7 @@ void prove_canary_shows_a_byte(void) {
 // bound: all keys, states and changes of one byte, pages of blocks up to 1 KiB
 // unwind: 4
 // builds: secure64 secure32
-// mutant: page/padding.h: mx_pad_lower(live_once | other_once) => mx_pad_lower(live_once & other_once)
+// mutant: page/padding.h: mx_pad_lower(size_once | other_once) => mx_pad_lower(size_once & other_once)
 void prove_canary_pair_shows_a_byte(void) {
   const uint64_t keys[2] = {nondet_uint64() & ~(uint64_t)0xFF, nondet_uint64() & ~(uint64_t)0xFF};
   uint64_t states[2], once[2];
