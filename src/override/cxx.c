@@ -18,6 +18,7 @@
 #endif
 
 #include "../api/sized.h"
+#include "../host/cxx.h"
 #include "../service/walk.h"
 
 // A size is an unsigned long in the mangled names, or an unsigned int where that is what it is.
@@ -77,13 +78,19 @@ static MX_BOUND struct {
 
 // ---- new ---------------------------------------------------------------------------------------
 
-// As the C++ library does it. An `align` of 0 stands for malloc.
-static mx_noinline void* new_by_name(size_t size, size_t align, bool throws) {
+// An `align` of 0 stands for malloc.
+static void* new_once(size_t size, size_t align) {
+  if (mx_owns_malloc()) return align == 0 ? mx_alloc(size) : mi_malloc_aligned(size, align);
   size = mx_max(size, 1);
+  return align == 0 ? mx_bound.allocate(size)
+                    : mx_bound.allocate_aligned(align, mx_align_up(size, align));
+}
+
+// As the C++ library does it.
+static mx_noinline void* new_by_name(size_t size, size_t align, bool throws) {
   void* p;
   do {
-    p = (align == 0 ? mx_bound.allocate(size)
-                    : mx_bound.allocate_aligned(align, mx_align_up(size, align)));
+    p = new_once(size, align);
   } while (mx_unlikely(p == NULL) && mx_new_again(throws));
   return p;
 }
@@ -108,17 +115,15 @@ void* NEW(a, St11align_val_t)(size_t size, size_t align) {
   return bound_new.one_aligned(size, align);
 }
 
-static mx_noinline void* new_slow_nothrow(size_t size) {
-  return mx_owns_malloc() ? mx_new_slow_nothrow(size) : new_by_name(size, 0, false);
-}
-
-// The forms that do not throw must catch what the program's own operator throws, which C cannot:
-// the C++ library's, next in the order of loading, do. Without them NULL.
+// The forms that do not throw must catch what the program's own operator throws, or its new-handler,
+// which C cannot: the C++ library's, next in the order of loading, do. Without them NULL, or what a
+// new-handler throws ends the program.
 static mx_noinline void* find_next(const char* name) {
   void* found = NULL;
 #if defined(RTLD_NEXT)
   const int saved = errno;
   if (dlsym != NULL) found = dlsym(RTLD_NEXT, name);
+  if (found == NULL) mx_cxx_find(name, &found);
   errno = saved;
 #else
   (void)name;
@@ -141,22 +146,26 @@ static mx_noinline void* new_next_aligned(const char* name, size_t size, size_t 
   return found != NULL ? next(size, align, tag) : NULL;
 }
 
+static mx_noinline void* new_nothrow(const char* name, size_t size, size_t align,
+                                     const void* tag) {
+  void* const p = new_once(size, align);
+  if (mx_likely(p != NULL) || !mx_cxx_has_new_handler()) return p;
+  if (find_next(name) == NULL) return new_by_name(size, align, false);
+  return align == 0 ? new_next(name, size, tag) : new_next_aligned(name, size, align, tag);
+}
+
 #define DEFINE_NOTHROW(kind, is_own)                                                           \
   void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag) {                              \
-    if (mx_unlikely(!(is_own))) {                                                              \
-      return new_next(MX_NAME_OF(NEW(kind, RKSt9nothrow_t)), size, tag);                       \
-    }                                                                                          \
+    static const char name[] = MX_NAME_OF(NEW(kind, RKSt9nothrow_t));                          \
+    if (mx_unlikely(!(is_own))) return new_next(name, size, tag);                              \
     void* const p = mx_alloc_quick(size);                                                      \
-    return mx_likely(p != NULL) ? p : new_slow_nothrow(size);                                  \
+    return mx_likely(p != NULL) ? p : new_nothrow(name, size, 0, tag);                         \
   }
 #define DEFINE_NOTHROW_ALIGNED(kind, is_own)                                                   \
   void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) { \
-    if (mx_unlikely(!(is_own))) {                                                              \
-      return new_next_aligned(MX_NAME_OF(NEW(kind, St11align_val_tRKSt9nothrow_t)), size,      \
-                              align, tag);                                                     \
-    }                                                                                          \
-    return mx_owns_malloc() ? mi_new_aligned_nothrow(size, align)                              \
-                            : new_by_name(size, align, false);                                 \
+    static const char name[] = MX_NAME_OF(NEW(kind, St11align_val_tRKSt9nothrow_t));           \
+    if (mx_unlikely(!(is_own))) return new_next_aligned(name, size, align, tag);               \
+    return new_nothrow(name, size, align, tag);                                                \
   }
 
 #define ONE_IS_OWN MX_IS_OWN(bound_new.one, mx_own_new)
