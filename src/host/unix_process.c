@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,6 +75,20 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
   errno = saved;
   return file >= 0;
 }
+
+#if defined(__ANDROID__)
+int mx_host_hold_cancel(void) { return 0; }
+
+void mx_host_allow_cancel(int held) { (void)held; }
+#else
+int mx_host_hold_cancel(void) {
+  int held = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held);
+  return held;
+}
+
+void mx_host_allow_cancel(int held) { pthread_setcancelstate(held, &held); }
+#endif
 
 unsigned long mx_host_pid(void) { return (unsigned long)getpid(); }
 
