@@ -9,14 +9,7 @@
 
 bool mx_cxx_find(const char*, void*) { return false; }
 
-bool mx_cxx_has_new_handler(void) { return std::get_new_handler() != NULL; }
-
-bool mx_cxx_run_new_handler(void) {
-  const std::new_handler handler = std::get_new_handler();
-  if (handler == NULL) return false;
-  handler();
-  return true;
-}
+mx_new_handler_fn* mx_cxx_new_handler(void) { return std::get_new_handler(); }
 
 void mx_cxx_throw_bad_alloc(void) {
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
@@ -39,7 +32,6 @@ void mx_cxx_throw_bad_alloc(void) {
 #define CXX_NAME(name) name
 #endif
 
-typedef void mx_new_handler_fn(void);
 typedef mx_new_handler_fn* mx_get_handler_fn(void);
 typedef void mx_throw_fn(void);
 
@@ -96,21 +88,12 @@ bool mx_cxx_find(const char* name, void* function) {
 }
 #endif
 
-static mx_new_handler_fn* present_handler(void) {
+mx_new_handler_fn* mx_cxx_new_handler(void) {
   mx_get_handler_fn* get = mx_get_new_handler;
   if (IS_MISSING(get, mx_cxx_no_handler) && !mx_cxx_find("_ZSt15get_new_handlerv", &get)) {
     return NULL;
   }
   return get();
-}
-
-bool mx_cxx_has_new_handler(void) { return present_handler() != NULL; }
-
-bool mx_cxx_run_new_handler(void) {
-  mx_new_handler_fn* const handler = present_handler();
-  if (handler == NULL) return false;
-  handler();
-  return true;
 }
 
 void mx_cxx_throw_bad_alloc(void) {
@@ -128,9 +111,7 @@ bool mx_cxx_find(const char* name, void* function) {
   return false;
 }
 
-bool mx_cxx_has_new_handler(void) { return false; }
-
-bool mx_cxx_run_new_handler(void) { return false; }
+mx_new_handler_fn* mx_cxx_new_handler(void) { return NULL; }
 
 void mx_cxx_throw_bad_alloc(void) {}
 

@@ -49,10 +49,9 @@ void mx_host_file_remove(const char* path);
 // Hands a file's contents to `write` in pieces; false when it cannot be read.
 bool mx_host_file_read(const char* path, void (*write)(void* arg, const void* data, size_t size),
                        void* arg);
-// From here on this thread is not cancelled while it waits for a file: a profile may be written in
-// the middle of malloc. The answer is for the other one, which ends that.
-int mx_host_hold_cancel(void);
-void mx_host_allow_cancel(int held);
+// Whether this thread may be cancelled while it waits for a file, and whether it might before: a
+// profile may be written in the middle of malloc.
+bool mx_host_let_cancel(bool may);
 unsigned long mx_host_pid(void);
 
 // ---- time --------------------------------------------------------------------------------------

@@ -77,17 +77,13 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
 }
 
 #if defined(__ANDROID__)
-int mx_host_hold_cancel(void) { return 0; }
-
-void mx_host_allow_cancel(int held) { (void)held; }
+bool mx_host_let_cancel(bool may) { return may; }
 #else
-int mx_host_hold_cancel(void) {
-  int held = PTHREAD_CANCEL_ENABLE;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held);
-  return held;
+bool mx_host_let_cancel(bool may) {
+  int was = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(may ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE, &was);
+  return was == PTHREAD_CANCEL_ENABLE;
 }
-
-void mx_host_allow_cancel(int held) { pthread_setcancelstate(held, &held); }
 #endif
 
 unsigned long mx_host_pid(void) { return (unsigned long)getpid(); }
