@@ -6,7 +6,9 @@
 #   149 KB  the paths of single blocks at -O2, all else for size; in short runs benchmark programs
 #           execute 7 % fewer to 7 % more instructions (thread-churn +6.6, mstress +4.7)
 #   125 KB  unwind tables only where an exception or a stack trace passes: the operators new, the
-#           calls of malloc and free, and what lies between them and the report of a bad block
+#           calls of malloc and free, and what lies between them and the report of a bad block or
+#           the functions for errors and deferred frees. A search for a fault begins with the
+#           trace from abort, so hardened builds, which report everywhere, have all tables
 #   114 KB  relative relocations in the packed form, where the C library reads it
 #   111 KB  calls between the library's own functions are direct
 # Of that, 85 KB were code and constants (docs/decisions.md has today's figures); the rest is the
@@ -48,8 +50,9 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     else()
       set(options ${small})
     endif()
-    if(NOT source MATCHES "/(alloc|override|profile)/|/api/(api_(aligned|basic|cpp|heap|posix|theap)|verbs)[.]c" AND
-       NOT source MATCHES "/host/(cxx|unix_stack)[.]c|/service/stack[.]c")
+    if(NOT MI_SECURE AND
+       source MATCHES "/(arena|base|mem|service)/|/host/(residence|unix_process|wish_signal)[.]c" AND
+       NOT source MATCHES "/service/(log|stack|walk)[.]c")
       list(APPEND options -fno-asynchronous-unwind-tables)
     endif()
     set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS

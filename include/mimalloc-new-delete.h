@@ -54,6 +54,24 @@ static inline void* _mi_new_or_throw(void* p, std::size_t n, std::size_t alignme
 #define _mi_new(n) mi_new(n)
 #define _mi_new_aligned(n, al) mi_new_aligned(n, al)
 #endif
+
+// What a new-handler throws ends in the forms that do not throw; C could not catch it.
+#if __cplusplus >= 201103L && defined(__cpp_exceptions)
+static inline void* _mi_new_or_null(std::size_t n, std::size_t alignment) noexcept {
+  void* const p = (alignment == 0 ? mi_malloc(n) : mi_malloc_aligned(n, alignment));
+  if (p != nullptr || std::get_new_handler() == nullptr) return p;
+  try {
+    return alignment == 0 ? _mi_new(n) : _mi_new_aligned(n, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}
+#define _mi_new_nothrow(n) _mi_new_or_null(n, 0)
+#define _mi_new_aligned_nothrow(n, al) _mi_new_or_null(n, al)
+#else
+#define _mi_new_nothrow(n) mi_new_nothrow(n)
+#define _mi_new_aligned_nothrow(n, al) mi_new_aligned_nothrow(n, al)
+#endif
 /// @endcond
 
 /// @addtogroup cpp
@@ -74,12 +92,12 @@ _mi_decl_new(n) void* operator new(std::size_t n) _mi_throws_bad_alloc { return 
 _mi_decl_new(n) void* operator new[](std::size_t n) _mi_throws_bad_alloc { return _mi_new(n); }
 /// As mi_new_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, const std::nothrow_t&) mi_attr_noexcept {
-  return mi_new_nothrow(n);
+  return _mi_new_nothrow(n);
 }
 /// As mi_new_nothrow().
 _mi_decl_new_nothrow(n) void* operator new[](std::size_t n, const std::nothrow_t&)
   mi_attr_noexcept {
-  return mi_new_nothrow(n);
+  return _mi_new_nothrow(n);
 }
 
 // Sized: since C++14.
@@ -128,12 +146,12 @@ _mi_decl_new(n) void* operator new[](std::size_t n, std::align_val_t al) {
 /// As mi_new_aligned_nothrow().
 _mi_decl_new_nothrow(n) void* operator new(std::size_t n, std::align_val_t al,
                                            const std::nothrow_t&) noexcept {
-  return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
+  return _mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
 }
 /// As mi_new_aligned_nothrow().
 _mi_decl_new_nothrow(n) void* operator new[](std::size_t n, std::align_val_t al,
                                              const std::nothrow_t&) noexcept {
-  return mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
+  return _mi_new_aligned_nothrow(n, static_cast<std::size_t>(al));
 }
 #endif
 

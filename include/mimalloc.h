@@ -1682,6 +1682,7 @@ mi_decl_nodiscard mi_decl_export mi_decl_restrict void* mi_new_aligned(size_t si
   mi_attr_malloc mi_attr_alloc_size(1) mi_attr_alloc_align(2);
 
 /// Standard: C++ `operator new(size, std::nothrow)`.
+/// A new-handler that throws ends the program here; the operators of C++ catch that.
 /// @returns the block, or NULL with errno ENOMEM once there is no new-handler
 mi_decl_nodiscard mi_decl_export mi_decl_restrict void* mi_new_nothrow(size_t size) mi_attr_noexcept
   mi_attr_malloc mi_attr_alloc_size(1);

@@ -3,15 +3,8 @@
 // then std::bad_alloc is thrown, or NULL returned by the forms that do not throw. Where the program
 // has no C++ (see host/cxx.h) there is nothing to throw, and all of them return NULL with ENOMEM.
 #include "../alloc/sample.h"
-#include "sized.h"
+#include "../host/cxx.h"
 #include "verbs.h"
-
-bool mx_new_again(bool throws) {
-  if (mx_cxx_run_new_handler()) return true;
-  errno = ENOMEM;
-  if (throws) mx_cxx_throw_bad_alloc();
-  return false;
-}
 
 static void* new_in_full(size_t size, bool throws) {
   void* p;
@@ -22,15 +15,11 @@ static void* new_in_full(size_t size, bool throws) {
 }
 
 // While the program is sampled all that it allocates comes by here.
-mx_inline void* new_counted(size_t size, bool throws) {
+mx_noinline void* mx_new_slow(size_t size) {
   void* const p = (size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN
                        ? NULL : mx_alloc_counted(mx_tls_theap, size));
-  return mx_likely(p != NULL) ? p : new_in_full(size, throws);
+  return mx_likely(p != NULL) ? p : new_in_full(size, true);
 }
-
-mx_noinline void* mx_new_slow(size_t size) { return new_counted(size, true); }
-
-mx_noinline void* mx_new_slow_nothrow(size_t size) { return new_counted(size, false); }
 
 // No handler can make an impossible alignment possible.
 static void* new_aligned(size_t size, size_t alignment, bool throws) {
@@ -48,7 +37,7 @@ static void* new_aligned(size_t size, size_t alignment, bool throws) {
 
 void* mi_new(size_t size) { return mx_new(size); }
 
-void* mi_new_nothrow(size_t size) mi_attr_noexcept { return mx_new_nothrow(size); }
+void* mi_new_nothrow(size_t size) mi_attr_noexcept { return new_in_full(size, false); }
 
 void* mi_new_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment, true); }
 

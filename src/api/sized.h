@@ -10,9 +10,8 @@
 #define MX_ANY_ALIGN ((size_t)0)
 
 MX_BEGIN_DECLS
-// operator new in full; when there is no memory it may throw, the other one returns NULL.
+// operator new in full, which may throw when there is no memory.
 void* mx_new_slow(size_t size);
-void* mx_new_slow_nothrow(size_t size);
 // After a failure: whether a new-handler ran and the caller should try again. Else errno is ENOMEM,
 // and std::bad_alloc has been thrown where it was asked for and there is C++.
 bool mx_new_again(bool throws);
@@ -29,11 +28,6 @@ mx_inline void* mx_alloc_quick(size_t size) {
 mx_inline void* mx_new(size_t size) {
   void* const p = mx_alloc_quick(size);
   return mx_likely(p != NULL) ? p : mx_new_slow(size);
-}
-
-mx_inline void* mx_new_nothrow(size_t size) {
-  void* const p = mx_alloc_quick(size);
-  return mx_likely(p != NULL) ? p : mx_new_slow_nothrow(size);
 }
 
 #endif

@@ -2,6 +2,19 @@
 // The larger ones of the verbs: see verbs.h.
 #include "verbs.h"
 
+#include "../host/cxx.h"
+
+bool mx_new_again(bool throws) {
+  mx_new_handler_fn* const handler = mx_cxx_new_handler();
+  if (handler != NULL) {
+    handler();
+    return true;
+  }
+  errno = ENOMEM;
+  if (throws) mx_cxx_throw_bad_alloc();
+  return false;
+}
+
 void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size, size_t alignment,
                               size_t offset, bool zero) {
   const int refused = mx_verb_refuses(alignment, offset);

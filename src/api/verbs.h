@@ -12,8 +12,8 @@
 #include "../alloc/alloc.h"
 #include "../alloc/fast.h"
 #include "../alloc/verify.h"
-#include "../host/cxx.h"
 #include "process_life.h"
+#include "sized.h"
 
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {
   return mx_alloc_in(theap, size);
@@ -66,14 +66,11 @@ static inline void* mx_verb_aligned(mx_theap_t* theap, size_t size, size_t align
 
 // As operator new: runs the new-handler as long as there is one, then throws, if there is C++.
 static inline void* mx_verb_new(mx_theap_t* theap, size_t size) {
-  for (;;) {
-    void* const p = mx_alloc_in(theap, size);
-    if (mx_likely(p != NULL)) return p;
-    if (mx_cxx_run_new_handler()) continue;
-    errno = ENOMEM;
-    mx_cxx_throw_bad_alloc();
-    return NULL;
-  }
+  void* p;
+  do {
+    p = mx_alloc_in(theap, size);
+  } while (mx_unlikely(p == NULL) && mx_new_again(true));
+  return p;
 }
 
 MX_BEGIN_DECLS

@@ -7,12 +7,9 @@
 #if defined(__cplusplus)
 #include <new>
 
-bool mx_cxx_run_new_handler(void) {
-  const std::new_handler handler = std::get_new_handler();
-  if (handler == NULL) return false;
-  handler();
-  return true;
-}
+bool mx_cxx_find(const char*, void*) { return false; }
+
+mx_new_handler_fn* mx_cxx_new_handler(void) { return std::get_new_handler(); }
 
 void mx_cxx_throw_bad_alloc(void) {
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
@@ -35,7 +32,6 @@ void mx_cxx_throw_bad_alloc(void) {
 #define CXX_NAME(name) name
 #endif
 
-typedef void mx_new_handler_fn(void);
 typedef mx_new_handler_fn* mx_get_handler_fn(void);
 typedef void mx_throw_fn(void);
 
@@ -61,7 +57,7 @@ extern void mx_throw_bad_alloc(void) __asm__(CXX_NAME("_ZSt17__throw_bad_allocv"
 // is then in the process, but no reference of ours was bound to it. A DLL is never bound to what
 // its program has.
 #if defined(_WIN32)
-static bool find_loaded(const char* name, void* function) {
+bool mx_cxx_find(const char* name, void* function) {
   static const wchar_t* const libraries[] = {L"libstdc++-6.dll", L"libc++.dll", L"libc++abi.dll"};
   void* found = NULL;
   for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && found == NULL; i++) {
@@ -75,7 +71,7 @@ static bool find_loaded(const char* name, void* function) {
 #pragma weak dlsym
 #pragma weak dlclose
 
-static bool find_loaded(const char* name, void* function) {
+bool mx_cxx_find(const char* name, void* function) {
   static const char* const libraries[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
   if (dlopen == NULL || dlsym == NULL || dlclose == NULL) return false;
   const int saved = errno;
@@ -92,27 +88,30 @@ static bool find_loaded(const char* name, void* function) {
 }
 #endif
 
-bool mx_cxx_run_new_handler(void) {
+mx_new_handler_fn* mx_cxx_new_handler(void) {
   mx_get_handler_fn* get = mx_get_new_handler;
-  if (IS_MISSING(get, mx_cxx_no_handler) && !find_loaded("_ZSt15get_new_handlerv", &get)) {
-    return false;
+  if (IS_MISSING(get, mx_cxx_no_handler) && !mx_cxx_find("_ZSt15get_new_handlerv", &get)) {
+    return NULL;
   }
-  mx_new_handler_fn* const handler = get();
-  if (handler == NULL) return false;
-  handler();
-  return true;
+  return get();
 }
 
 void mx_cxx_throw_bad_alloc(void) {
   mx_throw_fn* throws = mx_throw_bad_alloc;
-  if (!IS_MISSING(throws, mx_cxx_no_throw) || find_loaded("_ZSt17__throw_bad_allocv", &throws)) {
+  if (!IS_MISSING(throws, mx_cxx_no_throw) || mx_cxx_find("_ZSt17__throw_bad_allocv", &throws)) {
     throws();
   }
 }
 
 #else
 
-bool mx_cxx_run_new_handler(void) { return false; }
+bool mx_cxx_find(const char* name, void* function) {
+  (void)name;
+  (void)function;
+  return false;
+}
+
+mx_new_handler_fn* mx_cxx_new_handler(void) { return NULL; }
 
 void mx_cxx_throw_bad_alloc(void) {}
 

@@ -5,10 +5,14 @@
 
 #include "../base/compiler.h"
 
+typedef void mx_new_handler_fn(void);
+
 MX_BEGIN_DECLS
-// Runs the program's new-handler: true when there was one, and the caller should try again. It may
-// throw.
-bool mx_cxx_run_new_handler(void);
+// A function of the C++ run-time, which a program that is C may have loaded for a module alone;
+// `function` is a pointer to one. False where there is none, or no need to look.
+bool mx_cxx_find(const char* name, void* function);
+// The program's new-handler, which may throw, or NULL.
+mx_new_handler_fn* mx_cxx_new_handler(void);
 // Throws std::bad_alloc; returns where the program has no C++.
 void mx_cxx_throw_bad_alloc(void);
 MX_END_DECLS

@@ -67,6 +67,7 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
   return false;
 }
 
+bool mx_host_let_cancel(bool may) { return may; }
 unsigned long mx_host_pid(void) { return 0; }
 uint64_t mx_host_clock_nsecs(void) { return mx_os_clock_msecs() * 1000000u; }
 uint64_t mx_host_wall_nsecs(void) { return 0; }

@@ -49,6 +49,9 @@ void mx_host_file_remove(const char* path);
 // Hands a file's contents to `write` in pieces; false when it cannot be read.
 bool mx_host_file_read(const char* path, void (*write)(void* arg, const void* data, size_t size),
                        void* arg);
+// Whether this thread may be cancelled while it waits for a file, and whether it might before: a
+// profile may be written in the middle of malloc.
+bool mx_host_let_cancel(bool may);
 unsigned long mx_host_pid(void);
 
 // ---- time --------------------------------------------------------------------------------------

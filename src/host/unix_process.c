@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,6 +75,16 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
   errno = saved;
   return file >= 0;
 }
+
+#if defined(__ANDROID__)
+bool mx_host_let_cancel(bool may) { return may; }
+#else
+bool mx_host_let_cancel(bool may) {
+  int was = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(may ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE, &was);
+  return was == PTHREAD_CANCEL_ENABLE;
+}
+#endif
 
 unsigned long mx_host_pid(void) { return (unsigned long)getpid(); }
 

@@ -18,6 +18,7 @@
 #endif
 
 #include "../api/sized.h"
+#include "../host/cxx.h"
 #include "../service/walk.h"
 
 // A size is an unsigned long in the mangled names, or an unsigned int where that is what it is.
@@ -77,13 +78,19 @@ static MX_BOUND struct {
 
 // ---- new ---------------------------------------------------------------------------------------
 
-// As the C++ library does it. An `align` of 0 stands for malloc.
-static mx_noinline void* new_by_name(size_t size, size_t align, bool throws) {
+// An `align` of 0 stands for malloc.
+static void* new_once(size_t size, size_t align) {
+  if (mx_owns_malloc()) return align == 0 ? mi_malloc(size) : mi_malloc_aligned(size, align);
   size = mx_max(size, 1);
+  return align == 0 ? mx_bound.allocate(size)
+                    : mx_bound.allocate_aligned(align, mx_align_up(size, align));
+}
+
+// As the C++ library does it.
+static mx_noinline void* new_by_name(size_t size, size_t align, bool throws) {
   void* p;
   do {
-    p = (align == 0 ? mx_bound.allocate(size)
-                    : mx_bound.allocate_aligned(align, mx_align_up(size, align)));
+    p = new_once(size, align);
   } while (mx_unlikely(p == NULL) && mx_new_again(throws));
   return p;
 }
@@ -108,65 +115,61 @@ void* NEW(a, St11align_val_t)(size_t size, size_t align) {
   return bound_new.one_aligned(size, align);
 }
 
-static mx_noinline void* new_slow_nothrow(size_t size) {
-  return mx_owns_malloc() ? mx_new_slow_nothrow(size) : new_by_name(size, 0, false);
-}
-
-// The forms that do not throw must catch what the program's own operator throws, which C cannot:
-// the C++ library's, next in the order of loading, do. Without them NULL.
-static mx_noinline void* find_next(const char* name) {
+// The forms that do not throw must catch what the program's own operator throws, or its
+// new-handler, which C cannot: the C++ library's, next in the order of loading, do.
+static void* find_next(bool is_many, bool is_aligned) {
+  static const char names[2][2][36] = {
+    {MX_NAME_OF(NEW(w, RKSt9nothrow_t)), MX_NAME_OF(NEW(w, St11align_val_tRKSt9nothrow_t))},
+    {MX_NAME_OF(NEW(a, RKSt9nothrow_t)), MX_NAME_OF(NEW(a, St11align_val_tRKSt9nothrow_t))}};
+  const char* const name = names[is_many][is_aligned];
   void* found = NULL;
 #if defined(RTLD_NEXT)
-  const int saved = errno;
   if (dlsym != NULL) found = dlsym(RTLD_NEXT, name);
-  errno = saved;
+  if (found == NULL) mx_cxx_find(name, &found);
 #else
   (void)name;
 #endif
   return found;
 }
 
-static mx_noinline void* new_next(const char* name, size_t size, const void* tag) {
-  void* (*next)(size_t, const void*);
-  void* const found = find_next(name);
-  memcpy(&next, &found, sizeof(next));
-  return found != NULL ? next(size, tag) : NULL;
-}
-
-static mx_noinline void* new_next_aligned(const char* name, size_t size, size_t align,
-                                          const void* tag) {
-  void* (*next)(size_t, size_t, const void*);
-  void* const found = find_next(name);
-  memcpy(&next, &found, sizeof(next));
-  return found != NULL ? next(size, align, tag) : NULL;
-}
-
-#define DEFINE_NOTHROW(kind, is_own)                                                           \
-  void* NEW(kind, RKSt9nothrow_t)(size_t size, const void* tag) {                              \
-    if (mx_unlikely(!(is_own))) {                                                              \
-      return new_next(MX_NAME_OF(NEW(kind, RKSt9nothrow_t)), size, tag);                       \
-    }                                                                                          \
-    void* const p = mx_alloc_quick(size);                                                      \
-    return mx_likely(p != NULL) ? p : new_slow_nothrow(size);                                  \
-  }
-#define DEFINE_NOTHROW_ALIGNED(kind, is_own)                                                   \
-  void* NEW(kind, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) { \
-    if (mx_unlikely(!(is_own))) {                                                              \
-      return new_next_aligned(MX_NAME_OF(NEW(kind, St11align_val_tRKSt9nothrow_t)), size,      \
-                              align, tag);                                                     \
-    }                                                                                          \
-    return mx_owns_malloc() ? mi_new_aligned_nothrow(size, align)                              \
-                            : new_by_name(size, align, false);                                 \
-  }
-
 #define ONE_IS_OWN MX_IS_OWN(bound_new.one, mx_own_new)
 #define ONE_ALIGNED_IS_OWN MX_IS_OWN(bound_new.one_aligned, mx_own_new_aligned)
+#define MANY_IS_OWN MX_IS_OWN(bound_new.many, mx_own_new_many)
+#define MANY_ALIGNED_IS_OWN MX_IS_OWN(bound_new.many_aligned, mx_own_new_many_aligned)
 
-DEFINE_NOTHROW(w, ONE_IS_OWN)
-DEFINE_NOTHROW(a, ONE_IS_OWN && MX_IS_OWN(bound_new.many, mx_own_new_many))
-DEFINE_NOTHROW_ALIGNED(w, ONE_ALIGNED_IS_OWN)
-DEFINE_NOTHROW_ALIGNED(
-    a, ONE_ALIGNED_IS_OWN && MX_IS_OWN(bound_new.many_aligned, mx_own_new_many_aligned))
+// Without such a library NULL, or what a new-handler throws ends the program.
+static mx_noinline void* new_nothrow(size_t size, size_t align, const void* tag, bool is_many) {
+  const bool is_own = (align == 0 ? ONE_IS_OWN && (!is_many || MANY_IS_OWN)
+                                  : ONE_ALIGNED_IS_OWN && (!is_many || MANY_ALIGNED_IS_OWN));
+  if (mx_likely(is_own)) {
+    void* const p = new_once(size, align);
+    if (mx_likely(p != NULL) || mx_cxx_new_handler() == NULL) return p;
+  }
+  union {
+    void* found;
+    void* (*plain)(size_t size, const void* tag);
+    void* (*aligned)(size_t size, size_t align, const void* tag);
+  } next = {find_next(is_many, align != 0)};
+  if (next.found == NULL) return is_own ? new_by_name(size, align, false) : NULL;
+  return align == 0 ? next.plain(size, tag) : next.aligned(size, align, tag);
+}
+
+void* NEW(w, RKSt9nothrow_t)(size_t size, const void* tag) {
+  void* const p = (mx_likely(ONE_IS_OWN) ? mx_alloc_quick(size) : NULL);
+  return mx_likely(p != NULL) ? p : new_nothrow(size, 0, tag, false);
+}
+
+void* NEW(a, RKSt9nothrow_t)(size_t size, const void* tag) {
+  return new_nothrow(size, 0, tag, true);
+}
+
+void* NEW(w, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
+  return new_nothrow(size, align, tag, false);
+}
+
+void* NEW(a, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
+  return new_nothrow(size, align, tag, true);
+}
 
 // ---- delete ------------------------------------------------------------------------------------
 

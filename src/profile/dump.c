@@ -139,7 +139,9 @@ bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, cons
   bool done = (text.length > 0 && text.length + 1 < sizeof(paths->path));
   if (!done) mx_warning("the name of a profile is %s\n", text.length == 0 ? "empty" : "too long");
   const bool was_paused = mx_sample_pause(true);
+  const bool could_cancel = mx_host_let_cancel(false);
   done = done && dump_named(kind, format, paths, number);
+  mx_host_let_cancel(could_cancel);
   mx_sample_pause(was_paused);
   mx_prof_unmap(paths, sizeof(*paths));
   return done;

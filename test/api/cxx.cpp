@@ -167,8 +167,14 @@ static void test_new_handler() {
   } catch (const own_error&) {
     own = true;
   }
-  std::set_new_handler(nullptr);
   EXPECT(own && handled == 1);
+  // But not out of the forms that do not throw.
+  const std::align_val_t al = std::align_val_t(64);
+  EXPECT(keep(::operator new(seen(too_large), std::nothrow)) == nullptr && handled == 2);
+  EXPECT(keep(::operator new[](seen(too_large), std::nothrow)) == nullptr && handled == 3);
+  EXPECT(keep(::operator new(seen(too_large), al, std::nothrow)) == nullptr && handled == 4);
+  EXPECT(keep(::operator new[](seen(too_large), al, std::nothrow)) == nullptr && handled == 5);
+  std::set_new_handler(nullptr);
 }
 
 // ---- containers --------------------------------------------------------------------------------

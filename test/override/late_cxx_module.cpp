@@ -5,10 +5,15 @@
 #include <new>
 
 static const volatile std::size_t too_large = SIZE_MAX - 100;
-static int handled;
+static int handled, thrown;
 
 static void handler() {
   if (++handled == 2) std::set_new_handler(nullptr);
+}
+
+static void thrower() {
+  thrown++;
+  throw std::bad_alloc();
 }
 
 template <class F>
@@ -37,5 +42,17 @@ extern "C" int failures_of_new(void) {
   }
   void* const p = ::operator new(too_large, std::nothrow);
   if (p != nullptr) failures++;
+  // What the handler throws ends in the forms that do not throw.
+  std::set_new_handler(thrower);
+  void* const none[] = {::operator new(too_large, std::nothrow),
+                        ::operator new[](too_large, std::nothrow),
+                        ::operator new(too_large, std::align_val_t(64), std::nothrow),
+                        ::operator new[](too_large, std::align_val_t(64), std::nothrow)};
+  for (void* const each : none) failures += (each != nullptr);
+  if (thrown != 4) {
+    std::fprintf(stderr, "the throwing handler was called %d times\n", thrown);
+    failures++;
+  }
+  std::set_new_handler(nullptr);
   return failures;
 }

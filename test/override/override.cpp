@@ -66,12 +66,22 @@ static void handler() {
   if (++handled == 2) std::set_new_handler(nullptr);
 }
 
+static void thrower() {
+  handled++;
+  throw std::bad_alloc();
+}
+
 static void test_failures() {
   EXPECT(throws_bad_alloc([] { keep(::operator new(too_large)); }));
   EXPECT(throws_bad_alloc([] { keep(::operator new[](too_large, std::align_val_t(64))); }));
   EXPECT(throws_bad_alloc([] { std::vector<char> v(PTRDIFF_MAX); }));
   EXPECT(keep(::operator new(too_large, std::nothrow)) == nullptr);
   EXPECT(keep(::operator new(too_large, std::align_val_t(64), std::nothrow)) == nullptr);
+  std::set_new_handler(thrower);  // what it throws ends in the operator
+  EXPECT(keep(::operator new(too_large, std::nothrow)) == nullptr && handled == 1);
+  EXPECT(keep(::operator new(too_large, std::align_val_t(64), std::nothrow)) == nullptr);
+  EXPECT(handled == 2);
+  handled = 0;
   std::set_new_handler(handler);
   EXPECT(throws_bad_alloc([] { keep(::operator new(too_large)); }) && handled == 2);
   // Out of a thread, and through a future.
