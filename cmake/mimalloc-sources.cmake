@@ -29,6 +29,7 @@ set(mi_source_names
   arena/free_runs.c
   arena/commit.c
   arena/huge_pages.c
+  arena/large.c
   arena/move.c
   arena/purge.c
   arena/partition.c

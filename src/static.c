@@ -41,6 +41,7 @@
 #include "arena/free_runs.c"
 #include "arena/commit.c"
 #include "arena/huge_pages.c"
+#include "arena/large.c"
 #include "arena/move.c"
 #include "arena/purge.c"
 #include "arena/partition.c"

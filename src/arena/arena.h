@@ -236,6 +236,12 @@ mx_commit_t mx_arena_commit(mx_arenas_t* arenas, mx_arena_t* arena, size_t index
                             bool* is_zero);
 // Asks the OS for large pages in the caller's run, until its memory is given back.
 void mx_arena_want_large(mx_arena_t* arena, size_t index, size_t count);
+// Whether the heap grows by large OS pages, by so many slices now for a page of blocks.
+bool mx_arena_grows_by_large(const mx_arena_t* arena, size_t count);
+// Where the large OS page ends that holds a slice, or would begin with it.
+size_t mx_arena_large_end(const mx_arena_t* arena, size_t index);
+// Makes the first large OS page in a fresh run of the caller's present, if others like it are full.
+void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end);
 // Tells the OS what the options say of fresh memory of an arena.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.

@@ -64,16 +64,19 @@ static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, boo
   return MX_COMMIT_DONE;
 }
 
-// Claims free slices from `index` on to be committed with those before them: how many.
-static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+// Claims free slices from `index` on to be committed with those before them: how many. In a heap
+// that grows by large OS pages, those up to the end of one.
+static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
+                         bool is_large) {
   if (mx_os_is_scarce()) return 0;
   if (arena->commit_fn != NULL || arena->mapping == NULL) return 0;
   if (arena->is_reserved && !mx_os_overcommits()) return 0;
   if (MX_SCATTER && !arena->is_reserved) return 0;
   const size_t in_use = (size_t)mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
   const size_t most = mx_min(mx_max(in_use / MORE_SHARE, MORE_LEAST), MORE_MOST);
-  const size_t end =
-      mx_min(mx_align_up(index + most, MORE_LEAST), mx_load_relaxed(&arena->usable));
+  const size_t wanted =
+      (is_large ? mx_arena_large_end(arena, index) : mx_align_up(index + most, MORE_LEAST));
+  const size_t end = mx_min(wanted, mx_load_relaxed(&arena->usable));
   size_t count = 0;
   for (size_t i = index; i < end; i++, count++) {
     if (!mx_bits_test(arena->free, i) || mx_bits_test(arena->committed, i)) break;
@@ -94,8 +97,12 @@ void mx_arena_end_at(mx_arena_t* arena, size_t index) {
 static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
                                     size_t count, bool* is_zero) {
   mx_check(count > 0 && index + count <= arena->slices);
-  const size_t more = claim_more(arenas, arena, index + count);
+  const bool is_large = mx_arena_grows_by_large(arena, count);
+  const size_t more = claim_more(arenas, arena, index + count, is_large);
   mx_commit_t result = commit_run(arena, index, count + more, is_zero);
+  if (is_large && result == MX_COMMIT_DONE) {
+    mx_arena_fill_large(arena, index, index + count + more);
+  }
   if (result != MX_COMMIT_DONE && more > 0) {
     if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);

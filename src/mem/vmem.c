@@ -373,7 +373,7 @@ static bool reads_as_zero(const uint8_t* p, size_t size) {
 
 static fill_t fill_of(const uint8_t* part) {
   const size_t unit = mx_facts.os_page, step = CLEARED_PART / CLEARED_LOOKS;
-  if (mx_os_is_sparse(part, CLEARED_PART)) return FILL_SPARSE;
+  if (mx_os_is_sparse(part, CLEARED_PART, 1)) return FILL_SPARSE;
   for (size_t i = 0; i < CLEARED_LOOKS; i++) {
     if (reads_as_zero(part + mx_look_at(i, step, unit), unit)) return FILL_MIXED;
   }

@@ -329,6 +329,14 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
   else if (gives_large()) mx_os_refuse_large(p, size);
 }
 
+// Once it is there it needs no advice any more, and is not filled up again when a part of it was
+// given back. Those that lie side by side are one mapping.
+void mx_os_fill_large(void* p, size_t size) {
+  if (!advise(p, size, MADV_HUGEPAGE)) return;
+  *(volatile uint8_t*)p = 0;
+  mx_os_refuse_large(p, size);
+}
+
 #define PAGES_LOOKED_AT 16
 
 bool mx_os_seems_present(const void* p, size_t size) {
@@ -342,7 +350,7 @@ bool mx_os_seems_present(const void* p, size_t size) {
   return true;
 }
 
-bool mx_os_is_sparse(const void* p, size_t size) {
+bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
   uint8_t state[256];
   const size_t unit = mx_facts.os_page, pages = size / unit;
   size_t present = 0;
@@ -353,7 +361,7 @@ bool mx_os_is_sparse(const void* p, size_t size) {
     if (mx_syscall3(SYS_mincore, at, n * unit, state) != 0) return false;
     for (size_t i = 0; i < n; i++) present += state[i] & 1;
   }
-  return present < pages / 4;
+  return present < pages / 4 * quarters;
 }
 
 void mx_os_refuse_large(void* p, size_t size) { advise(p, size, MADV_NOHUGEPAGE); }

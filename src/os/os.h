@@ -70,14 +70,16 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only);
 void mx_os_seal(void* p, size_t size);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
+// Makes a large page present in a range that is one, was never touched and reads as zero. A hint.
+void mx_os_fill_large(void* p, size_t size);
 // Refuses them without asking whether there may be any. A hint.
 void mx_os_refuse_large(void* p, size_t size);
 // Whether each of 16 OS pages all over a range, which has as many at least, is present in memory;
 // false where that cannot be told.
 bool mx_os_seems_present(const void* p, size_t size);
-// Whether less than a quarter of a range's whole OS pages is present; false where that cannot be
-// told.
-bool mx_os_is_sparse(const void* p, size_t size);
+// Whether less than so many quarters of a range's whole OS pages are present; false where that
+// cannot be told.
+bool mx_os_is_sparse(const void* p, size_t size, size_t quarters);
 // Places a range on a NUMA node at first touch. A hint.
 void mx_os_advise_numa(void* p, size_t size, int node);
 

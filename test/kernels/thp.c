@@ -34,6 +34,22 @@ static long grow_and_look(void) {
   return look(p);
 }
 
+// In a heap of 160 MiB, all of it written.
+static long fill_small_and_look(void) {
+  unsigned char* p = NULL;
+  for (size_t n = 0; n < 160 * MIB; n += 1000) {
+    p = (unsigned char*)mi_malloc(1000);
+    CHECK(p != NULL);
+    memset(p, 1, 1000);
+  }
+  long found = 0;
+  for (int i = 0; i < 48; i++) {
+    const long more = mapping_kib(p - i * MIB, "AnonHugePages:");
+    if (more > found) found = more;
+  }
+  return found;
+}
+
 static void fill_some(void) {
   for (int i = 0; i < 3; i++) {
     unsigned char* const p = (unsigned char*)mi_malloc(SIZE);
@@ -81,5 +97,9 @@ int main(int argc, char** argv) {
   }
   mi_option_set(mi_option_allow_thp, 0);
   CHECK(grow_and_look() == 0);
+  mi_option_set(mi_option_allow_thp, 1);
+  const long found = fill_small_and_look();
+  printf("growth: %ld KiB in large pages\n", found);
+  CHECK(has || found == 0);
   return 0;
 }

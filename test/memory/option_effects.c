@@ -118,6 +118,31 @@ static void filled_and_not(void) {
   printf("sparse=%d\n", is_large(256));
 }
 
+// A heap that grows by blocks of which all or the first OS page is used: of 40 places in what came
+// last, those whose mapping was told to get no more large pages, as it is where some are.
+static int places_told(size_t size, size_t used, size_t total) {
+  enum { PLACES = 40 };
+  char* places[PLACES];
+  const size_t count = total / size, step = count / 2 / PLACES;
+  int told = 0;
+  for (size_t i = 0; i < count; i++) {
+    char* const p = mi_malloc(size);
+    if (p == NULL) exit(2);
+    memset(p, 1, used);
+    const size_t n = (count - 1 - i) / step;
+    if (n < PLACES) places[n] = p;
+  }
+  for (int n = 0; n < PLACES; n++) told += has_flag(places[n], " nh");
+  return told;
+}
+
+static void growth(void) {
+  printf("small=%d\n", places_told(1000, 1000, 40 * MIB));
+  printf("dense=%d\n", places_told(1000, 1000, 160 * MIB));
+}
+
+static void sparse_growth(void) { printf("sparse=%d\n", places_told(32 * KIB, 1, 256 * MIB)); }
+
 static void errors(void) {
   int local = 0;
   for (int i = 0; i < 10; i++) mi_free((char*)&local + 16 * i);
@@ -254,6 +279,8 @@ int main(int argc, char** argv) {
   const char* scene = (argc > 1 ? argv[1] : "");
   if (strcmp(scene, "sizes") == 0) small_and_large();
   else if (strcmp(scene, "filled") == 0) filled_and_not();
+  else if (strcmp(scene, "growth") == 0) growth();
+  else if (strcmp(scene, "sparse growth") == 0) sparse_growth();
   else if (strcmp(scene, "errors") == 0) errors();
   else if (strcmp(scene, "delay") == 0) delay();
   else if (strcmp(scene, "reclaim") == 0) reclaim();

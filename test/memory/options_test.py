@@ -200,6 +200,26 @@ def test_allow_thp():
         expect(seen == wanted, f"blocks in large pages with allow_thp={n}: {seen}")
 
 
+def large_pages_are_given_on_request():
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as f:
+            return "[madvise]" in f.read()
+    except OSError:
+        return False
+
+
+def test_allow_thp_growth():
+    if not large_pages_are_given_on_request():
+        return
+    lies_apart = "secure level: 0" not in run("start", verbose=1)["err"]
+    r = run("growth")
+    expect(r["small"] == 0, f"a heap of 40 MiB grew by large pages at {r['small']} of 40 places")
+    expect(r["dense"] == 0 if lies_apart else r["dense"] >= 20, f"a large one at {r['dense']}")
+    expect(run("growth", allow_thp=0)["dense"] == 0, "large pages with allow_thp=0")
+    sparse = run("sparse growth")["sparse"]
+    expect(sparse == 0, f"one of blocks that are hardly used grew by large pages at {sparse}")
+
+
 def test_use_numa_nodes():
     expect("numa nodes: 3" in run("start", use_numa_nodes=3, show_stats=1)["err"], "three nodes")
 
