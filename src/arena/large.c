@@ -3,7 +3,7 @@
 // ones take, and an access through it finds its address sooner; but it is present as a whole. So
 // they are for heaps that are large already, of which another one is a small share, and for pages
 // of blocks, which are filled one after the other, where what came before is in use all over: every
-// sixteenth keeps small OS pages, which tell.
+// sixteenth, a sample, keeps small OS pages, which tell.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
@@ -15,8 +15,9 @@
 #define SAMPLE_AGE ((size_t)2)  // the large OS pages behind it that were begun
 #define SAMPLE_QUARTERS 3       // of a sample are present
 
-// Slices are counted here from that at address 0.
 static size_t large_slices(void) { return mx_facts.large_page / MX_SLICE_SIZE; }
+
+// The number of an arena's first slice, counted from address 0.
 static size_t first_of(const mx_arena_t* arena) { return (uintptr_t)arena->start / MX_SLICE_SIZE; }
 
 size_t mx_arena_large_end(const mx_arena_t* arena, size_t index) {
@@ -31,10 +32,8 @@ bool mx_arena_grows_by_large(const mx_arena_t* arena, size_t count) {
   return present / PRESENT_SHARE >= (int64_t)mx_facts.large_page;
 }
 
-// Whether the last one before this that has small OS pages is in use all over.
-static bool is_expected_full(const mx_arena_t* arena, size_t index) {
-  const size_t number = (first_of(arena) + index) / large_slices();
-  if (number % SAMPLE_EVERY == 0) return false;
+// Whether the last sample before a large OS page is in use all over.
+static bool is_expected_full(const mx_arena_t* arena, size_t number) {
   const size_t sample = mx_align_down(number - SAMPLE_AGE, SAMPLE_EVERY) * large_slices();
   if (sample < first_of(arena)) return false;
   const size_t at = sample - first_of(arena);
@@ -45,6 +44,10 @@ static bool is_expected_full(const mx_arena_t* arena, size_t index) {
 void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   mx_check(index < end && end <= arena->slices);
   const size_t first = mx_arena_large_end(arena, index);
-  if (first + large_slices() > end || !is_expected_full(arena, first)) return;
-  mx_os_fill_large(mx_arena_slice(arena, first), mx_facts.large_page);
+  const size_t number = (first_of(arena) + first) / large_slices();
+  if (first + large_slices() > end || !is_expected_full(arena, number)) return;
+  uint8_t* const p = mx_arena_slice(arena, first);
+  // A sample is told to have none, as those beside it are then: so all stay one mapping.
+  if (number % SAMPLE_EVERY == 0) mx_os_refuse_large(p, mx_facts.large_page);
+  else mx_os_fill_large(p, mx_facts.large_page);
 }
