@@ -242,6 +242,8 @@ bool mx_arena_grows_by_large(const mx_arena_t* arena, size_t count);
 size_t mx_arena_large_end(const mx_arena_t* arena, size_t index);
 // Makes the first large OS page in a fresh run of the caller's present, if others like it are full.
 void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end);
+// Gives back what is present of fresh slices, which nobody had.
+void mx_arena_drop_fresh(mx_arena_t* arena);
 // Tells the OS what the options say of fresh memory of an arena.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.

@@ -51,3 +51,22 @@ void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   if (number % SAMPLE_EVERY == 0) mx_os_refuse_large(p, mx_facts.large_page);
   else mx_os_fill_large(p, mx_facts.large_page);
 }
+
+static bool is_fresh(const mx_arena_t* arena, size_t i) {
+  return mx_bits_test(arena->free, i) && mx_bits_test(arena->committed, i) &&
+         !mx_bits_test(arena->dirty, i);
+}
+
+void mx_arena_drop_fresh(mx_arena_t* arena) {
+  if (MX_SCATTER || arena->is_reserved) return;
+  for (size_t i = 0, count; i < arena->slices; i += count) {
+    i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
+    if (i == SIZE_MAX) return;
+    for (count = 0; i + count < arena->slices && is_fresh(arena, i + count);) count++;
+    count = mx_max(count, 1);
+    if (!is_fresh(arena, i) || !mx_arena_claim(arena, i, count)) continue;
+    const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
+    if (used == 0) mx_vmem_discard(mx_arena_slice(arena, i), count * MX_SLICE_SIZE);
+    mx_arena_put_back(arena, i, count);
+  }
+}

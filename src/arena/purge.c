@@ -87,11 +87,12 @@ static void age_refaults(mx_arenas_t* arenas, uint64_t now) {
 // ---- purging -----------------------------------------------------------------------------------
 
 // What to purge: at most `most` slices of those that waited for `age` ms, in runs of at least
-// `least_run`.
+// `least_run`; in a purge that is forced fresh ones, too, of which something may be present.
 typedef struct order_s {
   uint32_t now, age;
   intptr_t most;
   size_t least_run;
+  bool is_forced;
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -156,8 +157,9 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
   mx_counter_add(&mx_process_counters.arena_purges, 1);
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
     mx_arena_t* arena = mx_arena_at(arenas, i);
-    if (arena == NULL || mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
-    purge_arena(arenas, arena, order);
+    if (arena == NULL) continue;
+    if (order->is_forced) mx_arena_drop_fresh(arena);
+    if (mx_load_relaxed(&arena->purgeable_count) > 0) purge_arena(arenas, arena, order);
   }
   mx_store_release(&arenas->purging, 0);
   mx_call_leave();
@@ -205,7 +207,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       most -= mx_arenas_may_wait(arenas);
     }
     if (delay == 0 || most >= (mx_os_is_scarce() ? TRIM_BATCH_SCARCE : TRIM_BATCH)) {
-      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run()};
+      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run(), false};
       purge(arenas, &order);
     }
   }
@@ -236,7 +238,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   mx_fence_seq_cst();
   age_refaults(arenas, now);
   const long delay = purge_delay();
-  order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1};
+  order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1, force};
   if (!force) {
     order.age = (uint32_t)(delay > 0 ? delay : 0);
     order.most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define KIB ((size_t)1024)
@@ -139,6 +140,38 @@ static int places_told(size_t size, size_t used, size_t total) {
 static void growth(void) {
   printf("small=%d\n", places_told(1000, 1000, 40 * MIB));
   printf("dense=%d\n", places_told(1000, 1000, 160 * MIB));
+}
+
+static int present_pages(void* p, size_t size) {
+  unsigned char state[512];
+  int present = 0;
+  if (size / 4096 > sizeof(state) || mincore(p, size, state) != 0) return -1;
+  for (size_t i = 0; i < size / 4096; i++) present += state[i] & 1;
+  return present;
+}
+
+static int has_large_pages(void) {
+  char* const p = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return 0;
+  char* const at = p + (2 * MIB - (uintptr_t)p % (2 * MIB)) % (2 * MIB);
+  madvise(at, 2 * MIB, MADV_HUGEPAGE);
+  *at = 1;
+  return present_pages(at, 2 * MIB) == 512;
+}
+
+// How much of the last large page is present when a part is used, and when what nobody had went.
+static void unused_growth(void) {
+  places_told(1000, 1000, 160 * MIB);
+  char* at = NULL;
+  for (size_t n = 0; at == NULL && n < 64 * MIB; n += 1000) {
+    char* const p = memset(mi_malloc(1000), 1, 1000);
+    char* const start = p - (uintptr_t)p % (2 * MIB);
+    if (p - start < (ptrdiff_t)(256 * KIB) && present_pages(start, 2 * MIB) == 512) at = start;
+  }
+  printf("exist=%d\nfound=%d\n", has_large_pages(), at != NULL);
+  if (at == NULL) return;
+  mi_collect(true);
+  printf("left=%d\n", present_pages(at, 2 * MIB));
 }
 
 static void sparse_growth(void) { printf("sparse=%d\n", places_told(32 * KIB, 1, 256 * MIB)); }
@@ -280,6 +313,7 @@ int main(int argc, char** argv) {
   if (strcmp(scene, "sizes") == 0) small_and_large();
   else if (strcmp(scene, "filled") == 0) filled_and_not();
   else if (strcmp(scene, "growth") == 0) growth();
+  else if (strcmp(scene, "unused growth") == 0) unused_growth();
   else if (strcmp(scene, "sparse growth") == 0) sparse_growth();
   else if (strcmp(scene, "errors") == 0) errors();
   else if (strcmp(scene, "delay") == 0) delay();

@@ -216,6 +216,9 @@ def test_allow_thp_growth():
     expect(r["small"] == 0, f"a heap of 40 MiB grew by large pages at {r['small']} of 40 places")
     expect(r["dense"] == 0 if lies_apart else r["dense"] >= 20, f"a large one at {r['dense']}")
     expect(run("growth", allow_thp=0)["dense"] == 0, "large pages with allow_thp=0")
+    r = run("unused growth")
+    expect(lies_apart or not r["exist"] or r["found"], "large pages in a heap of 160 MiB")
+    expect(not r["found"] or r["left"] < 448, f"{r.get('left')} of 512 OS pages left by mi_collect")
     sparse = run("sparse growth")["sparse"]
     expect(sparse == 0, f"one of blocks that are hardly used grew by large pages at {sparse}")
 
