@@ -163,12 +163,15 @@ void* NEW(a, RKSt9nothrow_t)(size_t size, const void* tag) {
   return new_nothrow(size, 0, tag, true);
 }
 
+// An alignment of 0 is refused as any that is no power of two.
+#define SAID_ALIGN(align) ((align) - ((align) == 0))
+
 void* NEW(w, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
-  return new_nothrow(size, align, tag, false);
+  return new_nothrow(size, SAID_ALIGN(align), tag, false);
 }
 
 void* NEW(a, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
-  return new_nothrow(size, align, tag, true);
+  return new_nothrow(size, SAID_ALIGN(align), tag, true);
 }
 
 // ---- delete ------------------------------------------------------------------------------------
