@@ -67,7 +67,7 @@ static inline void* _mi_new_or_null(std::size_t n, std::size_t alignment) noexce
   }
 }
 #define _mi_new_nothrow(n) _mi_new_or_null(n, 0)
-#define _mi_new_aligned_nothrow(n, al) _mi_new_or_null(n, al)
+#define _mi_new_aligned_nothrow(n, al) _mi_new_or_null(n, (al) - ((al) == 0))  // 0 is refused
 #else
 #define _mi_new_nothrow(n) mi_new_nothrow(n)
 #define _mi_new_aligned_nothrow(n, al) mi_new_aligned_nothrow(n, al)

@@ -264,6 +264,9 @@ mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
     return mx_harden_put_remote_larger(page, block);
   }
   const uint64_t key = mx_place_key(page, block);
+  // Behind an address that begins no block nothing may be there.
+  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  if (mx_unlikely(!mx_pad_is_size(mx_pad_state_of(key, pad)))) return false;
   if (!mx_harden_is_sound(page, block, key, true, MX_SIZE_UNSAID)) return false;
   mx_clear_freed(page, block, false);
   mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));

@@ -116,7 +116,8 @@ void* NEW(a, St11align_val_t)(size_t size, size_t align) {
 }
 
 // The forms that do not throw must catch what the program's own operator throws, or its
-// new-handler, which C cannot: the C++ library's, next in the order of loading, do.
+// new-handler, which C cannot: the C++ library's do. What is next in the order of loading may be
+// another allocator's, and is asked last.
 static void* find_next(bool is_many, bool is_aligned) {
   static const char names[2][2][36] = {
     {MX_NAME_OF(NEW(w, RKSt9nothrow_t)), MX_NAME_OF(NEW(w, St11align_val_tRKSt9nothrow_t))},
@@ -124,8 +125,7 @@ static void* find_next(bool is_many, bool is_aligned) {
   const char* const name = names[is_many][is_aligned];
   void* found = NULL;
 #if defined(RTLD_NEXT)
-  if (dlsym != NULL) found = dlsym(RTLD_NEXT, name);
-  if (found == NULL) mx_cxx_find(name, &found);
+  if (!mx_cxx_find(name, &found) && dlsym != NULL) found = dlsym(RTLD_NEXT, name);
 #else
   (void)name;
 #endif
@@ -163,12 +163,15 @@ void* NEW(a, RKSt9nothrow_t)(size_t size, const void* tag) {
   return new_nothrow(size, 0, tag, true);
 }
 
+// An alignment of 0 is refused as any that is no power of two.
+#define SAID_ALIGN(align) ((align) - ((align) == 0))
+
 void* NEW(w, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
-  return new_nothrow(size, align, tag, false);
+  return new_nothrow(size, SAID_ALIGN(align), tag, false);
 }
 
 void* NEW(a, St11align_val_tRKSt9nothrow_t)(size_t size, size_t align, const void* tag) {
-  return new_nothrow(size, align, tag, true);
+  return new_nothrow(size, SAID_ALIGN(align), tag, true);
 }
 
 // ---- delete ------------------------------------------------------------------------------------

@@ -29,8 +29,11 @@ static bool end_live(mx_page_t* page, const mx_block_t* block) {
 // Whether the canary says that another thread freed the block; then it is a free one's.
 static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t key = mx_place_key(page, block);
-  if (mx_likely(mx_load_relaxed(mx_pad_of(block)) == mx_pad_make(key, MX_PAD_GONE))) {
-    mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_FREE));
+  mx_track_pause();
+  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  mx_track_resume();
+  if (mx_likely(pad == mx_pad_make(key, MX_PAD_GONE))) {
+    mx_pad_set(page, block, MX_PAD_FREE);
     return true;
   }
   const uint64_t state = mx_pad_state(page, block);

@@ -190,6 +190,27 @@ static void test_interior(void) {
   mi_free(p);
 }
 
+#define NEIGHBOURS 200  // more than a page has
+
+static void* make_neighbours(void* arg) {
+  for (int i = 0; i < NEIGHBOURS; i++) ((char**)arg)[i] = (char*)mi_malloc(1000);
+  return NULL;
+}
+
+// The same where nothing is mapped behind the page.
+static void test_interior_at_end(void) {
+  pthread_t maker;
+  char* blocks[NEIGHBOURS];
+  EXPECT(pthread_create(&maker, NULL, make_neighbours, blocks) == 0);
+  pthread_join(maker, NULL);
+  for (int i = 0; i < NEIGHBOURS; i++) {
+    const int before = error_count;
+    mi_free(blocks[i] + 992);
+    EXPECT(error_count == before + 1 && error_last == EINVAL);
+  }
+  for (int i = 0; i < NEIGHBOURS; i++) mi_free(blocks[i]);
+}
+
 // ---- resizing ----------------------------------------------------------------------------------
 
 static void test_realloc(void) {
@@ -334,6 +355,7 @@ int main(void) {
   test_alignments();
   test_refusals();
   test_interior();
+  test_interior_at_end();
   test_offsets();
   test_mixed_page();
   test_huge();

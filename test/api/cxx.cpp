@@ -107,6 +107,9 @@ static void test_bad_alloc() {
   EXPECT_ERRNO(keep(::operator new(seen(too_large), std::nothrow)), ENOMEM);
   EXPECT_ERRNO(keep(::operator new[](seen(too_large), std::nothrow)), ENOMEM);
   EXPECT_ERRNO(keep(::operator new(seen(too_large), al, std::nothrow)), ENOMEM);
+  const std::align_val_t none = std::align_val_t(seen(0));
+  EXPECT_ERRNO(keep(::operator new(seen(8), none, std::nothrow)), EINVAL);
+  EXPECT_ERRNO(keep(::operator new[](seen(8), none, std::nothrow)), EINVAL);
   EXPECT_ERRNO(keep(mi_new_nothrow(seen(too_large))), ENOMEM);
   EXPECT_ERRNO(keep(mi_new_aligned_nothrow(seen(too_large), 64)), ENOMEM);
 }

@@ -77,6 +77,9 @@ static void test_failures() {
   EXPECT(throws_bad_alloc([] { std::vector<char> v(PTRDIFF_MAX); }));
   EXPECT(keep(::operator new(too_large, std::nothrow)) == nullptr);
   EXPECT(keep(::operator new(too_large, std::align_val_t(64), std::nothrow)) == nullptr);
+  const volatile std::size_t none = 0;
+  EXPECT(keep(::operator new(8, std::align_val_t(none), std::nothrow)) == nullptr);
+  EXPECT(keep(::operator new[](8, std::align_val_t(none), std::nothrow)) == nullptr);
   std::set_new_handler(thrower);  // what it throws ends in the operator
   EXPECT(keep(::operator new(too_large, std::nothrow)) == nullptr && handled == 1);
   EXPECT(keep(::operator new(too_large, std::align_val_t(64), std::nothrow)) == nullptr);

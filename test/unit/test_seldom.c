@@ -246,7 +246,10 @@ static void use_arena(mi_arena_id_t id) {
   mx_heap_release_cached(&mx_subproc_main);
   mx_subproc_make_holes(&mx_subproc_main, false, &has_changed);
   EXPECT(mx_page_make_holes(page, true) == 0);
-  mx_pins_of(page, p);
+  if (mx_holes_begin()) {
+    mx_pins_of(page, p);
+    mx_holes_end();
+  }
   // A large block that grows where another lies behind it.
   uint8_t* large = (uint8_t*)mi_heap_malloc(handle, MIB);
   behind = mi_heap_malloc(handle, MIB);

@@ -113,6 +113,7 @@ static SEPARATE void other_thread_freed(void) {
   if (pthread_create(&thread, NULL, free_it, (void*)p) != 0) exit(EXIT_FAILURE);
   pthread_join(thread, NULL);
   if (wrong_guilty) wrong_sink = p[0];
+  else mi_collect(false);  // takes the block back
 }
 
 static SEPARATE void leak(void) {
