@@ -49,7 +49,7 @@ void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   uint8_t* const p = mx_arena_slice(arena, first);
   // A sample is told to have none, as those beside it are then: so all stay one mapping.
   if (number % SAMPLE_EVERY == 0) mx_os_refuse_large(p, mx_facts.large_page);
-  else mx_os_fill_large(p, mx_facts.large_page);
+  else if (mx_os_fill_large(p, mx_facts.large_page)) mx_arena_touch(arena, p, mx_facts.large_page);
 }
 
 static bool is_fresh(const mx_arena_t* arena, size_t i) {
@@ -66,7 +66,7 @@ void mx_arena_drop_fresh(mx_arena_t* arena) {
     count = mx_max(count, 1);
     if (!is_fresh(arena, i) || !mx_arena_claim(arena, i, count)) continue;
     const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
-    if (used == 0) mx_vmem_discard(mx_arena_slice(arena, i), count * MX_SLICE_SIZE);
+    if (used == 0) mx_arena_discard(arena, mx_arena_slice(arena, i), count * MX_SLICE_SIZE);
     mx_arena_put_back(arena, i, count);
   }
 }

@@ -286,7 +286,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   if (page == NULL) {
     if (mx_os_is_scarce()) release_empty(theap);
     page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
-    mx_theap_expect_slack(theap, bin);
+    if (page != NULL) mx_theap_expect_slack(theap, page);
     mx_subproc_trim(theap->subproc);
   }
   if (page == NULL) {

@@ -38,10 +38,12 @@ static bool may_give_back(void) {
 // ---- slack -------------------------------------------------------------------------------------
 
 // Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
-// asked for. What a page did not need for a round goes back, unless it seems to need it all.
-void mx_theap_expect_slack(mx_theap_t* theap, size_t bin) {
-  mx_set_bit(theap->trimming.slack, bin);
-  mx_clear_bit(theap->trimming.slack_seen, bin);
+// asked for. What a page did not need for a round goes back, unless it seems to need it all. Fresh
+// memory is present only as a large OS page, which stays whole.
+void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page) {
+  if (mx_bits_count(page->arena->dirty, page->slice_index, page->slice_count) == 0) return;
+  mx_set_bit(theap->trimming.slack, page->bin);
+  mx_clear_bit(theap->trimming.slack_seen, page->bin);
 }
 
 static void discard_slack(const mx_page_t* page) {

@@ -6,8 +6,8 @@
 #include "heap.h"
 
 MX_BEGIN_DECLS
-// The bin's next current page is a new one, which may have more memory than it will need.
-void mx_theap_expect_slack(mx_theap_t* theap, size_t bin);
+// A new page is its bin's next current one, and may have more memory than it will need.
+void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page);
 // In a round of housekeeping, of a current page whose bin is marked in `slack`: gives back what
 // lies behind its blocks, when it was not needed for a while.
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);

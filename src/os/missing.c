@@ -31,7 +31,11 @@ size_t mx_os_movable(void* p, size_t size) {
 }
 
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
-void mx_os_fill_large(void* p, size_t size) { (void)p, (void)size; }
+
+bool mx_os_fill_large(void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 
 bool mx_os_seems_present(const void* p, size_t size) {
   (void)p, (void)size;

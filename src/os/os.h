@@ -70,8 +70,9 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only);
 void mx_os_seal(void* p, size_t size);
 // Asks for (or refuses) transparent large pages in a range. A hint.
 void mx_os_advise_large(void* p, size_t size, bool want);
-// Makes a large page present in a range that is one, was never touched and reads as zero. A hint.
-void mx_os_fill_large(void* p, size_t size);
+// Makes a large page present in a range that is one, was never touched and reads as zero: whether
+// it is.
+bool mx_os_fill_large(void* p, size_t size);
 // Refuses them without asking whether there may be any. A hint.
 void mx_os_refuse_large(void* p, size_t size);
 // Whether each of 16 OS pages all over a range, which has as many at least, is present in memory;

@@ -120,7 +120,10 @@ bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
   return false;
 }
 void mx_os_advise_large(void* p, size_t size, bool want) { (void)p, (void)size, (void)want; }
-void mx_os_fill_large(void* p, size_t size) { (void)p, (void)size; }
+bool mx_os_fill_large(void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 void mx_os_refuse_large(void* p, size_t size) { (void)p, (void)size; }
 void mx_os_advise_numa(void* p, size_t size, int node) { (void)p, (void)size, (void)node; }
 void mx_os_process_info(mx_process_info_t* info) { memset(info, 0, sizeof(*info)); }
