@@ -28,6 +28,8 @@ size_t mx_arena_large_end(const mx_arena_t* arena, size_t index) {
 bool mx_arena_grows_by_large(const mx_arena_t* arena, size_t count) {
   if (MX_SCATTER || large_slices() == 0 || mx_option(allow_thp) != 1) return false;
   if (count > MX_MEDIUM_PAGE_SLICES || arena->is_reserved || mx_os_is_scarce()) return false;
+  const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
+  if (limit != 0 && !mx_memory_limit_room(limit - limit / 8, mx_facts.large_page)) return false;
   const int64_t present = mx_load_relaxed(&mx_process_counters.committed.current);
   return present / PRESENT_SHARE >= (int64_t)mx_facts.large_page;
 }
@@ -65,8 +67,11 @@ void mx_arena_drop_fresh(mx_arena_t* arena) {
     for (count = 0; i + count < arena->slices && is_fresh(arena, i + count);) count++;
     count = mx_max(count, 1);
     if (!is_fresh(arena, i) || !mx_arena_claim(arena, i, count)) continue;
+    uint8_t* const start = mx_arena_slice(arena, i);
     const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
-    if (used == 0) mx_arena_discard(arena, mx_arena_slice(arena, i), count * MX_SLICE_SIZE);
+    if (used == 0 && mx_vmem_discard(start, count * MX_SLICE_SIZE)) {
+      mx_arena_untouch(arena, start, count * MX_SLICE_SIZE);
+    }
     mx_arena_put_back(arena, i, count);
   }
 }

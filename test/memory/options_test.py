@@ -219,6 +219,8 @@ def test_allow_thp_growth():
     r = run("unused growth")
     expect(lies_apart or not r["exist"] or r["found"], "large pages in a heap of 160 MiB")
     expect(not r["found"] or r["left"] < 448, f"{r.get('left')} of 512 OS pages left by mi_collect")
+    dense = run("growth", memory_limit="48MiB")["dense"]
+    expect(dense == 0, f"large pages beyond a memory limit at {dense}")
     sparse = run("sparse growth")["sparse"]
     expect(sparse == 0, f"one of blocks that are hardly used grew by large pages at {sparse}")
 
