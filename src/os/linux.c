@@ -330,11 +330,14 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
 }
 
 // Once it is there it needs no advice any more, and is not filled up again when a part of it was
-// given back. Those that lie side by side are one mapping.
+// given back. Those that lie side by side are one mapping: it joins the one before while nothing of
+// it is there, and a part of a mapping that is advised otherwise for a while can join it again.
 bool mx_os_fill_large(void* p, size_t size) {
   const size_t unit = mx_facts.os_page;
   uint8_t state = 0;
-  if (has_filter() || !advise(p, size, MADV_HUGEPAGE)) return false;
+  if (has_filter()) return false;
+  mx_os_refuse_large(p, size);
+  if (!advise(p, size, MADV_HUGEPAGE)) return false;
   *(volatile uint8_t*)p = 0;
   mx_os_refuse_large(p, size);
   const uintptr_t last = (uintptr_t)p + size - unit;

@@ -140,6 +140,11 @@ static int places_told(size_t size, size_t used, size_t total) {
 static void growth(void) {
   printf("small=%d\n", places_told(1000, 1000, 40 * MIB));
   printf("dense=%d\n", places_told(1000, 1000, 160 * MIB));
+  int mappings = 0;
+  FILE* f = fopen("/proc/self/maps", "r");
+  for (int c; f != NULL && (c = fgetc(f)) != EOF;) mappings += (c == '\n');
+  if (f != NULL) fclose(f);
+  printf("mappings=%d\n", mappings);
 }
 
 static int present_pages(void* p, size_t size) {
