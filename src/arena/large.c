@@ -54,9 +54,9 @@ void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   else if (mx_os_fill_large(p, mx_facts.large_page)) mx_arena_touch(arena, p, mx_facts.large_page);
 }
 
-static bool is_fresh(const mx_arena_t* arena, size_t i) {
-  return mx_bits_test(arena->free, i) && mx_bits_test(arena->committed, i) &&
-         !mx_bits_test(arena->dirty, i);
+static bool is_for_nothing(const mx_arena_t* arena, size_t i) {
+  return mx_bits_test(arena->free, i) && !mx_bits_test(arena->dirty, i) &&
+         mx_arena_is_present(arena, mx_arena_slice(arena, i), MX_SLICE_SIZE);
 }
 
 void mx_arena_drop_fresh(mx_arena_t* arena) {
@@ -64,9 +64,9 @@ void mx_arena_drop_fresh(mx_arena_t* arena) {
   for (size_t i = 0, count; i < arena->slices; i += count) {
     i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
     if (i == SIZE_MAX) return;
-    for (count = 0; i + count < arena->slices && is_fresh(arena, i + count);) count++;
+    for (count = 0; i + count < arena->slices && is_for_nothing(arena, i + count);) count++;
     count = mx_max(count, 1);
-    if (!is_fresh(arena, i) || !mx_arena_claim(arena, i, count)) continue;
+    if (!is_for_nothing(arena, i) || !mx_arena_claim(arena, i, count)) continue;
     uint8_t* const start = mx_arena_slice(arena, i);
     const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
     if (used == 0 && mx_vmem_discard(start, count * MX_SLICE_SIZE)) {
