@@ -41,7 +41,7 @@ static bool may_give_back(void) {
 // asked for. What a page did not need for a round goes back, unless it seems to need it all. Fresh
 // memory is present only as a large OS page, which stays whole.
 void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page) {
-  if (mx_bits_count(page->arena->dirty, page->slice_index, page->slice_count) == 0) return;
+  if (!mx_bits_test(page->arena->dirty, page->slice_index)) return;
   mx_set_bit(theap->trimming.slack, page->bin);
   mx_clear_bit(theap->trimming.slack_seen, page->bin);
 }
