@@ -179,7 +179,11 @@ static void unused_growth(void) {
   printf("left=%d\n", present_pages(at, 2 * MIB));
 }
 
-static void sparse_growth(void) { printf("sparse=%d\n", places_told(32 * KIB, 1, 256 * MIB)); }
+static void sparse_growth(void) {
+  const char* const p = mi_malloc(32 * KIB);  // debug builds write to all of it
+  printf("filled=%d\n", p != NULL && p[20 * KIB] != 0);
+  printf("sparse=%d\n", places_told(32 * KIB, 1, 256 * MIB));
+}
 
 static void errors(void) {
   int local = 0;

@@ -223,8 +223,8 @@ def test_allow_thp_growth():
     expect(not r["found"] or r["left"] < 448, f"{r.get('left')} of 512 OS pages left by mi_collect")
     dense = run("growth", memory_limit="48MiB")["dense"]
     expect(dense == 0, f"large pages beyond a memory limit at {dense}")
-    sparse = run("sparse growth")["sparse"]
-    expect(sparse == 0, f"one of blocks that are hardly used grew by large pages at {sparse}")
+    r = run("sparse growth")
+    expect(r["filled"] or r["sparse"] == 0, f"blocks that are hardly used: at {r['sparse']} places")
 
 
 def test_use_numa_nodes():
