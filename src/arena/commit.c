@@ -150,11 +150,3 @@ void mx_arena_unmap(mx_arena_t* arena) {
   if (mx_arena_has_plots(arena)) return;
   mx_vmem_placed_is_free(MX_ZONE_NEAR, arena->mapping, arena->mapping_size);
 }
-
-size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
-  if (MX_PARTS && mx_load_relaxed(&arena->has_parts) && !mx_arena_is_whole(arena, start, size)) {
-    return mx_arena_unmap_parts(arena, start, size);
-  }
-  if (!mx_vmem_discard(start, size)) return 0;
-  return mx_arena_untouch(arena, start, size) * mx_facts.os_page;
-}

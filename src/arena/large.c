@@ -69,9 +69,7 @@ void mx_arena_drop_fresh(mx_arena_t* arena) {
     if (!is_for_nothing(arena, i) || !mx_arena_claim(arena, i, count)) continue;
     uint8_t* const start = mx_arena_slice(arena, i);
     const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
-    if (used == 0 && mx_vmem_discard(start, count * MX_SLICE_SIZE)) {
-      mx_arena_untouch(arena, start, count * MX_SLICE_SIZE);
-    }
+    if (used == 0) mx_arena_discard(arena, start, count * MX_SLICE_SIZE);
     mx_arena_put_back(arena, i, count);
   }
 }

@@ -79,3 +79,11 @@ mx_cold bool mx_arena_is_whole(const mx_arena_t* arena, const void* start, size_
   const size_t first = offset / MX_SLICE_SIZE, end = (offset + size - 1) / MX_SLICE_SIZE + 1;
   return mx_bits_count(arena->committed, first, end - first) == end - first;
 }
+
+size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
+  if (MX_PARTS && mx_load_relaxed(&arena->has_parts) && !mx_arena_is_whole(arena, start, size)) {
+    return mx_arena_unmap_parts(arena, start, size);
+  }
+  if (!mx_vmem_discard(start, size)) return 0;
+  return mx_arena_untouch(arena, start, size) * mx_facts.os_page;
+}
