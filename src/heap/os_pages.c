@@ -233,7 +233,9 @@ static void keep_spare(uint8_t* start, size_t bytes) {
   const size_t most = spares_most(), now = mx_load_relaxed(&spare_bytes);
   const size_t room = mx_align_down(most > now ? most - now : 0, mx_facts.os_page);
   const spare_t spare = {start, mx_min(bytes, room), mx_os_clock_msecs()};
-  const bool keeps = (spare.bytes >= piece_least() && mx_os_seems_present(start, spare.bytes) &&
+  // The program may have made guards of its own in it, which cannot be read.
+  const bool keeps = (spare.bytes >= piece_least() && mx_os_protect(start, spare.bytes, true) &&
+                      mx_vmem_seems_written(start, spare.bytes) &&
                       mx_os_protect(start, spare.bytes, false));
   const size_t kept = (keeps ? spare.bytes : 0);
   if (kept < bytes) mx_vmem_unmap(start + kept, bytes - kept, bytes - kept);

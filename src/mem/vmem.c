@@ -356,6 +356,7 @@ bool mx_vmem_discard(void* p, size_t size) {
 #define CLEARED_PART MX_MIB
 #define CLEARED_LEAST (8 * CLEARED_PART)
 #define CLEARED_LOOKS 8
+#define WRITTEN_LOOKS 16
 
 // To write an OS page that is not there takes longer than to write eight that are, and its memory
 // may never be needed.
@@ -369,6 +370,14 @@ static bool reads_as_zero(const uint8_t* p, size_t size) {
   static const uint64_t zero = 0;
   const size_t rest = size - sizeof(zero);
   return memcmp(p, &zero, sizeof(zero)) == 0 && memcmp(p, p + sizeof(zero), rest) == 0;
+}
+
+bool mx_vmem_seems_written(const uint8_t* p, size_t size) {
+  const size_t unit = mx_facts.os_page, step = size / WRITTEN_LOOKS;
+  for (size_t i = 0; i < WRITTEN_LOOKS; i++) {
+    if (reads_as_zero(p + mx_align_down(mx_look_at(i, step, unit), unit), unit)) return false;
+  }
+  return true;
 }
 
 static fill_t fill_of(const uint8_t* part) {

@@ -46,6 +46,9 @@ bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool unmaps, bool* ne
 bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn);
 // Drops the contents of a part that stays in use, whatever the options say; it reads as zero.
 bool mx_vmem_discard(void* p, size_t size);
+// Whether each of 16 OS pages all over a range of whole ones, which has as many at least, holds
+// something. It takes no system call; no other thread may give them back meanwhile.
+bool mx_vmem_seems_written(const uint8_t* p, size_t size);
 // Has a part of a mapping of the library's own read as zero. Of a long range only what is present,
 // and holds something else, is written.
 void mx_vmem_clear(void* p, size_t size);

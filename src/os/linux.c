@@ -14,7 +14,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #if MX_HAS_LIBC
+#include <pthread.h>
 #include <sys/auxv.h>
+#include <time.h>
 #endif
 
 #include "../base/atomic.h"
@@ -67,46 +69,38 @@ static uint64_t soft_limit(int resource) {
 }
 
 mx_at_start mx_atomic(bool) mx_os_scarce;
+static mx_at_start mx_atomic(bool) overcommits;
 
-static bool has_little_space(void) {
-  return soft_limit(9 /* RLIMIT_AS */) <= LITTLE_SPACE ||
-         soft_limit(2 /* RLIMIT_DATA */) <= LITTLE_SPACE;
+static bool keeps_account(void) {
+  char mode[2];
+  return mx_os_read_file("/proc/sys/vm/overcommit_memory", mode, sizeof(mode)) > 0 && *mode == '2';
+}
+
+// What a process has of its memory counts only when it is touched, unless a limit counts it, or the
+// system keeps account of all that could be. Looked for at the start, since a filter that the
+// program enters later may end it for these calls.
+static void look_at_space(bool is_locked) {
+  const uint64_t space = soft_limit(9 /* RLIMIT_AS */), data = soft_limit(2 /* RLIMIT_DATA */);
+  const uint64_t limit = (space < data ? space : data);
+  mx_store_relaxed(&mx_os_scarce, is_locked || limit <= LITTLE_SPACE);
+  mx_store_relaxed(&overcommits, limit == UINT64_MAX && !keeps_account());
 }
 
 void mx_os_init(void) {
-  const bool is_scarce = has_little_space();
-  mx_store_relaxed(&mx_os_scarce, is_scarce);
+  look_at_space(false);
   mx_facts.os_page = mx_linux_page_size();
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
-  mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, is_scarce ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
+  const uint32_t near = (mx_os_is_scarce() ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
+  mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, near);
   mx_facts.purge_keeps_guards = true;
 }
 
-// What a process has of its memory counts only when it is touched, unless the system keeps account
-// of all that could be (overcommit_memory 2), or a limit counts it: RLIMIT_AS or RLIMIT_DATA.
-static bool has_limit(int resource) { return soft_limit(resource) != UINT64_MAX; }
-
-static bool find_overcommits(void) {
-  char text[8];
-  const long n = mx_os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
-  if (n > 0 && text[0] == '2') return false;
-  return !has_limit(9 /* RLIMIT_AS */) && !has_limit(2 /* RLIMIT_DATA */);
-}
-
-static mx_atomic(int) overcommits;  // 0: not known, 1: yes, 2: no
-
-bool mx_os_overcommits(void) {
-  if (mx_load_relaxed(&overcommits) == 0) {
-    mx_store_relaxed(&overcommits, find_overcommits() ? 1 : 2);
-  }
-  return mx_load_relaxed(&overcommits) == 1;
-}
+bool mx_os_overcommits(void) { return mx_load_relaxed(&overcommits); }
 
 // A limit may have been set since it was looked for, and memory may have been locked (EAGAIN).
 static bool refused(long error) {
-  mx_store_relaxed(&overcommits, 0);
-  mx_store_relaxed(&mx_os_scarce, error == -11 || has_little_space());
+  look_at_space(error == -11);
   return false;
 }
 
@@ -449,7 +443,16 @@ void mx_os_write_stderr(const char* text, size_t length) {
 
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
+#if MX_HAS_LIBC
+// The number is in the name of the thread's processor clock, for which nobody asks the system: each
+// thread begins with this, also where a filter ends the process for what it does not know.
+uint32_t mx_os_thread_number(void) {
+  clockid_t clock;
+  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(uint32_t)clock >> 3 : 0;
+}
+#else
 uint32_t mx_os_thread_number(void) { return (uint32_t)mx_syscall1(SYS_gettid, 0); }
+#endif
 
 // ---- background --------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ typedef struct mx_process_info_s {
 
 void mx_os_process_info(mx_process_info_t* info);
 // Whether writable memory costs nothing until it is touched: the OS charges for no more, and no
-// limit of the process counts it. Asked for when memory is given back, not at start.
+// limit of the process counts it.
 bool mx_os_overcommits(void);
 // Whether addresses are scarce: a limit of the process counts what is mapped, and leaves it little
 // (up to 1 GiB), or was reached before.

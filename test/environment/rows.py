@@ -272,10 +272,17 @@ def check_calls():
       raise SystemExit(f"rows.py: src/os, src/host: {what}: {', '.join(sorted(names))}")
 
 
+# Threads before it, since glibc asks once how many processors there are.
+BOX = ["load", "small", "threads", "box", "small", "grow", "zero", "align", "give", "threads", "fork",
+       "waves=300"]
+
+
 def sandboxes(is_secure):
   if is_secure:
     # Filters end processes for calls that they do not know: those that are newer than they are.
     yield Row("seccomp: mseal, KILL", "load", LOAD, enter="refuse=mseal:KILL")
+  # The rest is made for large blocks: see docs/environments.md.
+  yield Row("seccomp: KILL for what glibc's malloc does not call", "load, entered later", BOX)
   for call, options in CALLS.items():
     for error in ("EPERM", "ENOSYS"):
       place = f"seccomp: {call}, {error}"

@@ -91,8 +91,25 @@ static void test_blocks(void) {
   mi_free(p);
 }
 
+// Ranges of any length that end where nothing can be read.
+static void test_looks(void) {
+  const size_t unit = mx_facts.os_page;
+  for (size_t pages = 16; pages < 200; pages += 5) {
+    uint8_t* const p = (uint8_t*)mx_vmem_map((pages + 1) * unit, unit, true);
+    EXPECT(p != NULL);
+    if (p == NULL) return;
+    for (size_t i = 0; i < pages; i++) p[(i + 1) * unit - 1] = 1;
+    mx_os_protect(p + pages * unit, unit, false);
+    EXPECT(mx_vmem_seems_written(p, pages * unit));
+    memset(p + pages * unit / 2, 0, pages * unit - pages * unit / 2);
+    EXPECT(!mx_vmem_seems_written(p, pages * unit));
+    mx_vmem_unmap(p, (pages + 1) * unit, 0);
+  }
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
+  test_looks();
   test_ranges();
   test_blocks();
   printf("zero: %d failures\n", failures);
