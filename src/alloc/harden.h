@@ -162,10 +162,11 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   if (!MX_PADDING) return true;
   const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
   if (MX_CHECK_END && is_small && said == MX_SIZE_UNSAID) {
+    // Behind an address that begins no block nothing may be there.
+    if (mx_unlikely(!mx_pad_is_live(mx_pad_once(key, pad)))) return false;
     const uint8_t* const next = (const uint8_t*)block + page->block_size;
     const uint64_t next_pad = mx_load_relaxed(mx_pad_of(next));
-    return mx_likely(mx_pads_are_right(mx_pad_once(key, pad),
-                                       mx_pad_once(mx_place_key(page, next), next_pad)));
+    return mx_likely(mx_pad_is_right(mx_pad_once(mx_place_key(page, next), next_pad)));
   }
   const uint64_t size = (said == MX_SIZE_UNSAID ? mx_pad_state_of(key, pad) : said);
   if (mx_unlikely(!mx_pad_is_size(size))) return false;
@@ -264,9 +265,6 @@ mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
     return mx_harden_put_remote_larger(page, block);
   }
   const uint64_t key = mx_place_key(page, block);
-  // Behind an address that begins no block nothing may be there.
-  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
-  if (mx_unlikely(!mx_pad_is_size(mx_pad_state_of(key, pad)))) return false;
   if (!mx_harden_is_sound(page, block, key, true, MX_SIZE_UNSAID)) return false;
   mx_clear_freed(page, block, false);
   mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));

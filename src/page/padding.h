@@ -74,12 +74,12 @@ mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
   return mx_pad_lower(mx_pad_once(place_key, pad)) - MX_PAD_FIRST_SIZE;
 }
 
-// Whether the first of two canaries of a page of blocks to MX_SMALL_MAX is a live block's, and both
-// are what they were: one comparison for what they may not have, as states below the sizes become
-// larger than any.
-mx_inline bool mx_pads_are_right(uint64_t live_once, uint64_t other_once) {
-  const uint64_t size_once = live_once - ((uint64_t)MX_PAD_FIRST_SIZE << MX_PAD_STATE_SHIFT);
-  return mx_pad_lower(size_once | other_once) < MX_PAD_SMALL_END;
+// Whether the canary of a page of blocks to MX_SMALL_MAX is what it was.
+mx_inline bool mx_pad_is_right(uint64_t once) { return mx_pad_lower(once) < MX_PAD_SMALL_END; }
+
+// Whether it is a live block's, too: states below the sizes become larger than any.
+mx_inline bool mx_pad_is_live(uint64_t once) {
+  return mx_pad_is_right(once - ((uint64_t)MX_PAD_FIRST_SIZE << MX_PAD_STATE_SHIFT));
 }
 
 // Whether it is that of a block on its page's lists.

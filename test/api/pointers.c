@@ -83,6 +83,27 @@ static void commit_each(void) {
   }
 }
 
+// A free of what lies inside a block finds out by what is there, and not by what would be behind:
+// behind the last block of a page nothing may be.
+static void test_frees_inside(void) {
+  static const size_t sizes[] = {24, 56, 248, 504, 1016, 4000};
+  enum { BLOCKS = 1000 };
+  static char* blocks[BLOCKS];
+  for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+    for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (char*)hidden(mi_malloc(sizes[s]));
+    for (size_t i = 1; i < BLOCKS; i += 2) mi_free(blocks[i]);  // full pages take another way
+    int wrong = 0;
+    error_count = 0;
+    for (size_t i = 0; i < BLOCKS; i += 2) {
+      for (size_t at = 16; at < sizes[s]; at += 16, wrong++) mi_free(hidden(blocks[i] + at));
+    }
+    EXPECT_AT(sizes[s], error_count == wrong);
+    for (size_t i = 0; i < BLOCKS; i += 2) mi_free(blocks[i]);
+    EXPECT_AT(sizes[s], error_count == wrong);
+  }
+  error_count = 0;
+}
+
 static bool is_in_none(const void* p) {
   mi_heap_t* const heap = mi_heap_main();
   return mi_heap_of(p) == NULL && !mi_heap_contains(heap, p) && !mi_any_heap_contains(p) &&
@@ -125,6 +146,7 @@ int main(void) {
   }
   commit_each();
   expect_errors();
+  test_frees_inside();
   test_questions();
   return expect_end("pointers");
 }
