@@ -36,8 +36,9 @@ void mx_pause(unsigned turn);
 
 // ---- around a fork -----------------------------------------------------------------------------
 // A fork begins, takes locks, forks, lets go of them and ends. It may be interrupted by another one
-// of the same thread at any place. What its thread calls meanwhile (in a handler that was registered
-// before the library's, behind its back) gets the locks that the fork has, and gives them back to it.
+// of the same thread at any place. What its thread calls meanwhile (in a handler that was
+// registered before the library's, behind its back) gets the locks that the fork has, and gives
+// them back to it.
 typedef bool mx_lock_visit_fn(mx_lock_t* lock);
 
 void mx_fork_begin(void);
