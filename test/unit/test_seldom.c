@@ -364,6 +364,17 @@ static void test_large_in_own_heap(void) {
   mi_heap_delete(heap);
 }
 
+// In builds that give large blocks mappings of their own: those that are aligned to more than a slice
+// lie in an arena.
+static void test_apart(void) {
+  void* const p = mi_malloc_aligned(1 << 20, MX_SLICE_SIZE);
+  void* const q = mi_malloc_aligned(1 << 20, 2 * MX_SLICE_SIZE);
+  EXPECT(mx_page_is_apart(mx_pagemap_get(p)) == (MX_LARGE_APART != 0));
+  EXPECT(!mx_page_is_apart(mx_pagemap_get(q)));
+  mi_free(p);
+  mi_free(q);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   mi_option_disable(mi_option_show_errors);
@@ -378,6 +389,7 @@ int main(void) {
   if (MX_LIVE_BITS) test_spoiled();
   if (MX_PADDING) test_remote();
   test_ring();
+  test_apart();
   test_arenas();
   in_thread(&collect_first, NULL);
   test_pool();
