@@ -470,6 +470,29 @@ static void test_parts(bool can_map) {
   end();
 }
 
+// What a fresh page is refused is tried once more when free slices were unmapped for it.
+static void test_first_part(void) {
+  if (!MX_PARTS) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  mi_option_set(mi_option_purge_delay, -1);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  mx_slices_t got;
+  const mx_slices_request_t request = {2, 2, 2, 1, arena, -1, false, true};
+  mx_store_relaxed(&mx_os_scarce, true);
+  for (int is_waiting = 0; is_waiting < 2; is_waiting++) {
+    mx_arena_unmap_free(&mine, arena);
+    check(mx_slices_alloc(&mine, &request, &got));
+    if (is_waiting) give_back(take(1));
+    mock_fail_next();
+    check(mx_slices_map_first(&mine, &request, 1, &got) == (is_waiting != 0));
+    mock_heal();
+  }
+  check(mx_arena_is_present(arena, got.start, 1) && got.start[0] == 0);
+  check(mx_bits_count(arena->committed, 0, arena->slices) == 0);
+  mx_store_relaxed(&mx_os_scarce, false);
+  end();
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
@@ -493,6 +516,7 @@ int main(int argc, char** argv) {
   test_unmap();
   test_parts(true);
   test_parts(false);
+  test_first_part();
   test_settle();
   mx_store_relaxed(&mx_os_scarce, true);
   test_bound(320, 0, 320 / 32, 4);
