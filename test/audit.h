@@ -12,6 +12,7 @@
 #include "../src/heap/subproc.h"
 #include "../src/heap/theap.h"
 #include "../src/mem/vmem.h"
+#include "../src/os/thread.h"
 #include "../src/page/remote.h"
 
 typedef struct audit_s {
@@ -209,6 +210,7 @@ static void audit_heaps(const mx_subproc_t* subproc) {
 __attribute__((unused)) static int audit(const mx_subproc_t* subproc) {
   static const audit_t nothing;
   audited = nothing;
+  AUDIT(mx_call_depth == 0);
   audit_arenas(subproc);
   audit_heaps(subproc);
   for (const mx_page_t* p = subproc->os_pages; p != NULL; p = p->next) {

@@ -133,6 +133,7 @@ MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test("stress/os/hardened", kind="mocked", static=True)]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
+MOCKED += [Test("stress/os/large", kind="mocked", static=True, builds=("debug", "secure"))]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,
                 command=("env", *where, "{program}", "0"))

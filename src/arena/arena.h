@@ -202,6 +202,9 @@ void mx_arenas_destroy(mx_arenas_t* arenas);
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);
 // Claims a run of free slices; false when one of them is not, with nothing changed.
 bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count);
+// The same of a run that was seen to be committed: others may have unmapped it since, and its
+// addresses be somebody else's.
+bool mx_arena_claim_mapped(mx_arena_t* arena, size_t index, size_t count);
 // A run that was claimed is anybody's again. All that becomes free goes this way.
 void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count);
 // Gives slices back: [index, index + count) of an arena, to be purged when the delay has passed.

@@ -16,6 +16,13 @@ bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count) {
   return false;
 }
 
+bool mx_arena_claim_mapped(mx_arena_t* arena, size_t index, size_t count) {
+  if (!mx_arena_claim(arena, index, count)) return false;
+  if (mx_bits_count(arena->committed, index, count) == count) return true;
+  mx_arena_put_back(arena, index, count);
+  return false;
+}
+
 void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);

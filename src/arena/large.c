@@ -54,22 +54,18 @@ void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   else if (mx_os_fill_large(p, mx_facts.large_page)) mx_arena_touch(arena, p, mx_facts.large_page);
 }
 
-static bool is_for_nothing(const mx_arena_t* arena, size_t i) {
-  return mx_bits_test(arena->free, i) && !mx_bits_test(arena->dirty, i) &&
-         mx_arena_is_present(arena, mx_arena_slice(arena, i), MX_SLICE_SIZE);
-}
-
 void mx_arena_drop_fresh(mx_arena_t* arena) {
+  const mx_bits_t *free = arena->free, *committed = arena->committed;
   if (MX_SCATTER || arena->is_reserved) return;
-  for (size_t i = 0, count; i < arena->slices; i += count) {
-    i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
+  for (size_t i = 0;; i++) {
+    i = mx_bits_find_run(free, committed, arena->slices, 1, i, 1, 0);
     if (i == SIZE_MAX) return;
-    for (count = 0; i + count < arena->slices && is_for_nothing(arena, i + count);) count++;
-    count = mx_max(count, 1);
-    if (!is_for_nothing(arena, i) || !mx_arena_claim(arena, i, count)) continue;
     uint8_t* const start = mx_arena_slice(arena, i);
-    const size_t used = mx_bits_count(arena->dirty, i, count);  // meanwhile
-    if (used == 0) mx_arena_discard(arena, start, count * MX_SLICE_SIZE);
-    mx_arena_put_back(arena, i, count);
+    const bool is_used = mx_bits_test(arena->dirty, i);
+    if (is_used || !mx_arena_is_present(arena, start, MX_SLICE_SIZE)) continue;
+    if (!mx_arena_claim_mapped(arena, i, 1)) continue;
+    // Who used it meanwhile wants no more of it, either.
+    mx_arena_discard(arena, start, MX_SLICE_SIZE);
+    mx_arena_put_back(arena, i, 1);
   }
 }

@@ -60,7 +60,7 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
                          size_t index, size_t unit) {
   mx_check(chunk + unit <= from->slices && index + unit <= to->slices);
   mx_check(mx_bits_count(to->free, index, unit) == 0);
-  if (!mx_arena_claim(from, chunk, unit)) return MOVE_REFUSED;
+  if (!mx_arena_claim_mapped(from, chunk, unit)) return MOVE_REFUSED;
   const size_t waited = mx_bits_clear(from->purgeable, chunk, unit);
   uint8_t* const start = mx_arena_slice(from, chunk);
   const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, unit, false));

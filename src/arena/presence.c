@@ -39,6 +39,6 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
   mx_check(mx_is_aligned(start, mx_facts.os_page) && size % mx_facts.os_page == 0);
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t gone = mx_bits_clear(arena->present, first, size >> bit_shift());
-  if (gone > 0) mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
+  mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
   return gone;
 }

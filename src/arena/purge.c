@@ -96,7 +96,7 @@ typedef struct order_s {
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  if (!mx_arena_claim(arena, index, count)) return;  // in use again
+  if (!mx_arena_claim_mapped(arena, index, count)) return;  // in use again
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
   mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   void* start = arena->start + index * MX_SLICE_SIZE;
@@ -167,6 +167,7 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
 
 void mx_arena_settle(mx_arena_t* arena, size_t index) {
   uint8_t* const start = mx_arena_slice(arena, index);
+  mx_bits_clear(arena->purgeable, index, 1);  // counted anew
   if (arena->is_reserved) {
     if (!mx_os_overcommits()) mx_bits_clear(arena->committed, index, 1);
     return;

@@ -7,7 +7,7 @@
 
 // What is unmapped is not committed before, for a fork in between.
 static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
-  if (!mx_arena_claim(arena, index, count)) return false;
+  if (!mx_arena_claim_mapped(arena, index, count)) return false;
   uint8_t* const start = mx_arena_slice(arena, index);
   if (MX_GUARD_PAGES) mx_arena_guard(arena, index, count, false);
   mx_bits_clear(arena->committed, index, count);
@@ -27,16 +27,15 @@ static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
 bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena) {
   bool done = false;
   if (arena->is_reserved) return false;
-  for (size_t i = 0, count; i < arena->slices; i += count) {
+  for (size_t i = 0, count;; i += count) {
     i = mx_bits_find_run(arena->free, arena->committed, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) break;
+    if (i == SIZE_MAX) return done;
     for (count = 1; i + count < arena->slices; count++) {
       const size_t next = i + count;
       if (!mx_bits_test(arena->free, next) || !mx_bits_test(arena->committed, next)) break;
     }
     if (unmap_run(arenas, arena, i, count)) done = true;
   }
-  return done;
 }
 
 bool mx_arenas_unmap_free(mx_arenas_t* arenas) {

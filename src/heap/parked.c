@@ -129,15 +129,8 @@ static mx_noinline bool give_up_older(mx_subproc_t* subproc, uint32_t now, uint3
   return is_any_left;
 }
 
-static bool are_any_parked(const mx_subproc_t* subproc) {
-  for (size_t i = 0; i < MX_PARKED_MAX; i++) {
-    if (mx_load_relaxed(&subproc->parked[i].theap) != NULL) return true;
-  }
-  return false;
-}
-
 bool mx_parked_give_up(mx_subproc_t* subproc, bool force) {
-  if (!MX_PARKS || !are_any_parked(subproc)) return false;
+  if (!MX_PARKS) return false;
   mx_call_enter();
   const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
   const bool is_any_left = give_up_older(subproc, now, force ? 0 : PARKED_MSECS);

@@ -102,7 +102,6 @@ void mx_theap_wipe(mx_theap_t* theap) {
     memset(theap->magazines, 0, MX_MAGAZINE_COUNT * sizeof(mx_magazine_t));
   }
   theap->retained.slices = 0;
-  theap->collecting.list = 0;
   theap->collecting.at = NULL;
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
 }

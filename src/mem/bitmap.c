@@ -15,30 +15,37 @@ mx_inline size_t part_count(uint64_t set, uint64_t mask, size_t length) {
   return set == mask ? length : mx_popcount(set);
 }
 
+// A search has come to bit `i`. From `start` on to there all bits are set, which is not enough, and
+// no run that would do begins before `start`.
+typedef struct search_s {
+  size_t start, i;
+} search_t;
+
+// Goes on by the zeros or the ones that come next in a word: the start of a run that does, if that
+// makes one, else SIZE_MAX.
+mx_inline size_t search_on(search_t* s, uint64_t word, size_t bits, size_t n, size_t align,
+                           size_t offset) {
+  const size_t shift = s->i % MX_WORD_BITS;
+  word >>= shift;
+  if ((word & 1) == 0) {
+    s->start = s->i += (word == 0 ? MX_WORD_BITS - shift : mx_bit_low(word));
+    return SIZE_MAX;
+  }
+  s->i = mx_min(s->i + (~word == 0 ? MX_WORD_BITS : mx_bit_low(~word)), bits);
+  const size_t aligned = mx_align_up(s->start + offset, align) - offset;
+  if (aligned + n <= s->i) return aligned;
+  if (s->i % MX_WORD_BITS != 0) s->start = ++s->i;  // a clear bit follows
+  return SIZE_MAX;
+}
+
 size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n, size_t from,
                         size_t align, size_t offset) {
-  size_t start = from;  // where the current run of set bits begins
-  size_t i = from;
-  while (i < bits) {
-    uint64_t word = mx_load_relaxed(&a[i / MX_WORD_BITS]);
-    if (b != NULL) word &= mx_load_relaxed(&b[i / MX_WORD_BITS]);
-    const size_t shift = i % MX_WORD_BITS;
-    word >>= shift;
-    if (word == 0) {  // nothing here: the run ends
-      i += MX_WORD_BITS - shift;
-      start = i;
-      continue;
-    }
-    if ((word & 1) == 0) {
-      i += mx_bit_low(word);
-      start = i;
-      continue;
-    }
-    const size_t ones = (~word == 0 ? MX_WORD_BITS : mx_bit_low(~word));
-    i = mx_min(i + ones, bits);
-    const size_t aligned = mx_align_up(start + offset, align) - offset;
-    if (aligned + n <= i) return aligned;
-    if (i % MX_WORD_BITS != 0) start = ++i;  // a clear bit follows
+  search_t search = {from, from};
+  while (search.i < bits) {
+    uint64_t word = mx_load_relaxed(&a[search.i / MX_WORD_BITS]);
+    if (b != NULL) word &= mx_load_relaxed(&b[search.i / MX_WORD_BITS]);
+    const size_t found = search_on(&search, word, bits, n, align, offset);
+    if (found != SIZE_MAX) return found;
   }
   return SIZE_MAX;
 }

@@ -39,9 +39,7 @@ void mx_settings_fix(void) {
 }
 
 void mx_settings_after_fork(void) {
-  if (mx_lock_is_mine(&settings_lock)) return;
-  mx_lock_reset(&settings_lock);
-  is_open = false;
+  if (!mx_lock_is_mine(&settings_lock)) mx_lock_reset(&settings_lock);
 }
 
 bool mx_settings_visit_locks(mx_lock_visit_fn* visit) { return visit(&settings_lock); }

@@ -7,6 +7,7 @@
 #define MX_OS_THREAD_H
 
 #include "../base/atomic.h"
+#include "../base/check.h"
 
 // Without a libc no code of ours runs when a thread ends, and its address comes again before others
 // have noticed: there the identity is a number that is never used again.
@@ -126,6 +127,7 @@ mx_inline void mx_call_enter(void) {
 }
 
 mx_inline void mx_call_leave(void) {
+  mx_check(mx_call_depth > 0);
   mx_fence_compiler();
   const uint32_t depth = --mx_call_depth;
   mx_call_tell(depth);

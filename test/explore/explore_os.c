@@ -66,7 +66,10 @@ void mx_os_reads_as_zero(void* p, size_t size) { (void)p, (void)size; }
 bool mx_os_commit(void* p, size_t size) { return p != NULL && size > 0; }
 bool mx_os_decommit(void* p, size_t size) { return mx_os_purge(p, size); }
 
+// What is not mapped may be somebody else's.
 bool mx_os_purge(void* p, size_t size) {
+  const uint64_t mapped = mx_load_relaxed(&world_mapped), pieces = pieces_of(p, size);
+  if (mapped != 0 && (mapped & pieces) != pieces) ex_fail("what is nobody's was purged");
   // The first words of each OS page are all that scenarios write to.
   for (size_t at = 0; at < size; at += mx_facts.os_page) {
     volatile uint64_t* words = (volatile uint64_t*)(void*)((uint8_t*)p + at);

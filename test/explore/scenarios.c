@@ -274,6 +274,7 @@ static void pieces_setup(void) {
 }
 static void pieces_1(void) { use_slices(1); }
 static void pieces_unmap(void) { mx_arenas_unmap_free(&mx_subproc_main.arenas); }
+static void purge_force(void) { mx_arenas_purge(&mx_subproc_main.arenas, true); }
 static void pieces_check(void) {
   ex_check(mx_load_relaxed(&pieces->usable) == PIECES);
   const uint64_t mapped = mx_load_relaxed(&world_mapped) >> 2;
@@ -286,6 +287,15 @@ static void pieces_check(void) {
            (size_t)mx_load_relaxed(&pieces->purgeable_count));
 }
 
+// One of its slices is free, and was never used, but is there.
+static void pieces_fresh_setup(void) {
+  mx_slices_t s;
+  pieces_setup();
+  ex_check(take(1, &s) && s.arena == pieces);
+  mx_slices_free(&mx_subproc_main.arenas, pieces, s.index, 1);
+  mx_arena_touch(pieces, s.start, MX_SLICE_SIZE);
+}
+
 // ---- purging -------------------------------------------------------------------------------------
 
 static void purge_setup(void) {
@@ -296,7 +306,6 @@ static void purge_setup(void) {
 static void purge_free(void) {
   mx_slices_free(&mx_subproc_main.arenas, taken.arena, taken.index, taken.count);
 }
-static void purge_force(void) { mx_arenas_purge(&mx_subproc_main.arenas, true); }
 // Slices that wait are sure to be purged some time: a purge is scheduled.
 static void purge_check(void) {
   mx_arenas_t* arenas = &mx_subproc_main.arenas;
@@ -399,6 +408,8 @@ const ex_scenario_t ex_scenarios[] = {
     {"slices-lack", lack_setup, {lack_4, lack_1_2, NULL}, lack_check, 2, 1},
     {"pieces", pieces_setup, {pieces_1, pieces_1, NULL}, pieces_check, 2, 1},
     {"pieces-unmap", pieces_setup, {pieces_1, pieces_unmap, pieces_1}, pieces_check, 2, 1},
+    {"pieces-fresh", pieces_fresh_setup, {purge_force, pieces_unmap, pieces_1}, pieces_check, 2, 1},
+    {"pieces-unmap-2", pieces_fresh_setup, {pieces_unmap, pieces_unmap, NULL}, pieces_check, 2, 1},
     {"slices-extend", slices_setup, {slices_extend, slices_2, NULL}, slices_check, 2, 1},
     {"purge", purge_setup, {purge_free, purge_force, NULL}, purge_check, 3, 3},
     {"purge-schedule", purge_schedule_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},

@@ -158,57 +158,47 @@ static bool are_set(const uint64_t* words, size_t first, size_t n) {
   return true;
 }
 
-// Where bits change, from the first on.
-static unsigned changes_of(const uint64_t* words, size_t most) {
-  unsigned count = 0;
-  uint64_t low = words[0] ^ (words[0] << 1), high = words[1] ^ (words[1] << 1 | words[0] >> 63);
-  low &= ~(uint64_t)1;
-  for (size_t i = 0; i <= most && (low | high) != 0; i++) {
-    if (low != 0) low &= low - 1;
-    else high &= high - 1;
-    count++;
-  }
-  return count;
+static size_t prove_end, prove_align, prove_offset;
+
+// Whether a run that begins at a bit would do.
+static bool does(const uint64_t* words, size_t at) {
+  return at + prove_n <= prove_end && ((at + prove_offset) & (prove_align - 1)) == 0 &&
+         are_set(words, at, prove_n);
 }
 
-static void find_run(size_t changes) {
-  any_bits();
-  prove_others[0] = nondet_uint64();
-  prove_others[1] = nondet_uint64();
-  const bool both = nondet_bool();
-  const uint64_t words[2] = {prove_bits[0] & (both ? prove_others[0] : UINT64_MAX),
-                             prove_bits[1] & (both ? prove_others[1] : UINT64_MAX)};
-  assume(changes_of(words, changes) <= changes);
-  const size_t bits = any_size(0, PLAIN_BITS), n = any_size(1, PLAIN_BITS);
-  const size_t from = any_size(0, PLAIN_BITS), offset = any_size(0, 127);
-  const size_t align = (size_t)1 << any_size(0, 7);
-  const size_t found =
-      mx_bits_find_run(prove_bits, both ? prove_others : NULL, bits, n, from, align, offset);
+// What a search may have come to: `some` stands for all places before those that it looks at now.
+static bool is_on_its_way(const search_t* s, const uint64_t* words, size_t from, size_t some) {
+  const size_t aligned = mx_align_up(s->start + prove_offset, prove_align) - prove_offset;
+  return from <= s->start && s->start <= s->i && s->i <= prove_end + 64 &&
+         (s->start == s->i || (s->i <= prove_end && are_set(words, s->start, s->i - s->start))) &&
+         aligned + prove_n > s->i && !(some < s->start && does(words, some));
+}
+
+// prove: each step of the search for a run keeps what it knows and comes further, until it has the
+//   lowest one that is set and aligned, or there is none
+// bound: all bits, places, lengths and alignments over two words
+// unwind: 3
+// builds: release64 release32
+// long: yes
+// mutant: mem/bitmap.c: s->start = s->i += (word == 0 => s->i += (word == 0
+void prove_bits_find_run(void) {
+  any_run();
+  const uint64_t words[2] = {prove_bits[0], prove_bits[1]};
+  const size_t from = any_size(0, PLAIN_BITS), some = any_size(from, PLAIN_BITS);
+  prove_end = any_size(0, PLAIN_BITS);
+  prove_align = (size_t)1 << any_size(0, 7);
+  prove_offset = any_size(0, PLAIN_BITS);
+  search_t s = {from, from};
+  if (from < prove_end) claim(is_on_its_way(&s, words, from, some));  // as it begins
+  s.start = any_size(0, PLAIN_BITS);
+  s.i = any_size(0, PLAIN_BITS);
+  assume(s.i < prove_end && is_on_its_way(&s, words, from, some));
+  const size_t before = s.i;
+  const size_t found = search_on(&s, prove_bits[before / 64], prove_end, prove_n, prove_align, prove_offset);
   if (found != SIZE_MAX) {
-    claim(found >= from && n <= bits && found <= bits - n);
-    claim(((found + offset) & (align - 1)) == 0);
-    claim(are_set(words, found, n));
+    claim(found >= from && does(words, found) && !(some < found && does(words, some)));
+    return;
   }
-  // What lies lower does not do.
-  const size_t other = any_size(0, PLAIN_BITS);
-  assume(other >= from && other < found && n <= bits && other <= bits - n);
-  assume(((other + offset) & (align - 1)) == 0);
-  claim(!are_set(words, other, n));
+  claim(s.i > before && is_on_its_way(&s, words, from, some));
+  claim(s.i < prove_end || !does(words, some));
 }
-
-// prove: the search finds the lowest run that is set in both maps and aligned, and one where
-//   there is one
-// bound: all places, lengths and alignments over two words, bits that change twice
-// unwind: 7
-// builds: release64 release32
-// long: yes
-// mutant: mem/bitmap.c: if (aligned + n <= i) return aligned; => if (aligned + n <= i) return start;
-void prove_bits_find_run(void) { find_run(2); }
-
-// prove: the same where bits change more often
-// bound: all places, lengths and alignments over two words, bits that change six times
-// unwind: 11
-// builds: release64 release32
-// long: yes
-// mutant: mem/bitmap.c: if (i % MX_WORD_BITS != 0) start = ++i; => if (i % MX_WORD_BITS != 0) ++i;
-void prove_bits_find_run_more(void) { find_run(6); }

@@ -9,6 +9,7 @@
 #include "../../src/heap/dense.h"
 
 #define SIZE ((size_t)12 << 20)
+#define MANY 32
 
 static int failures;
 
@@ -19,6 +20,20 @@ static int failures;
 static unsigned char* fresh_block(void) {
   mi_collect(true);
   return (unsigned char*)mi_malloc(SIZE);
+}
+
+// Of those that are expected to be filled every sixteenth has small OS pages all the same.
+static void count_small(void) {
+  unsigned char* blocks[MANY];
+  int small = 0;
+  for (int i = 0; i < MANY; i++) {
+    blocks[i] = (unsigned char*)mi_malloc(SIZE);
+    const mx_page_t* const page = mx_pagemap_get(blocks[i]);
+    if (page->arena != NULL) small += !mx_bits_test(page->arena->large, page->slice_index);
+    else small = MANY / 16;
+  }
+  for (int i = 0; i < MANY; i++) mi_free(blocks[i]);
+  EXPECT(small == MANY / 16);
 }
 
 int main(void) {
@@ -48,9 +63,9 @@ int main(void) {
   EXPECT(!mx_dense_is_expected(mx_facts.large_page - 1));
   mi_option_set(mi_option_allow_thp, 1);
 
-  // One that is given back unused ends it; of those that have large pages none is looked at, so
-  // small ones are made until one is.
-  for (int i = 0; i < 40 && mx_dense_is_expected(SIZE); i++) mi_free(fresh_block());
+  // One that is given back unused ends it; of those that have large pages none is looked at.
+  mi_collect(true);
+  count_small();
   EXPECT(!mx_dense_is_expected(SIZE));
   printf("dense: %d failures\n", failures);
   return failures != 0;

@@ -312,6 +312,25 @@ static void idle_ones_hoard_little(void) {
   mi_collect(true);
 }
 
+// No more threads than may be parked live with what they took.
+static void one_taker(void) {
+  pthread_t threads[2];
+  sem_init(&is_idle, 0, 0);
+  sem_init(&wake, 0, 0);
+  mi_option_set(mi_option_theap_retain, 1);
+  for (size_t i = 0; i < 2; i++) {
+    run_threads(1);
+    free_left(0);
+    EXPECT(pthread_create(&threads[i], NULL, idles, NULL) == 0);
+    sem_wait(&is_idle);
+    EXPECT(are_parked(i));
+  }
+  for (size_t i = 0; i < 2; i++) sem_post(&wake);
+  for (size_t i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  mi_option_set(mi_option_theap_retain, 8);
+  mi_collect(true);
+}
+
 // ---- when memory is wanted ---------------------------------------------------------------------
 
 // Slow allocations: sizes that this thread has no page of.
@@ -491,6 +510,7 @@ int main(void) {
   bounds();
   large_is_not_parked();
   idle_ones_hoard_little();
+  one_taker();
   time_is_up();
   memory_is_wanted();
   subprocs(true);

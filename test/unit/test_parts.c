@@ -178,6 +178,25 @@ static void test_growth(void) {
   mi_heap_destroy(heap);
 }
 
+// Free slices go for the next part, for which the page takes the slices that it needs.
+static void test_growth_over_slices(void) {
+  bool is_zero;
+  mx_slices_t run;
+  mi_heap_t* const heap = mi_heap_new();
+  const mx_page_t* page = NULL;
+  do page = mx_pagemap_get(mi_heap_malloc(heap, 20 * KIB));
+  while (page->free != NULL || (page->capacity + 1) * page->block_size <= mx_page_size(page));
+  const uint32_t slices = page->slice_count;
+  EXPECT(mx_page_can_extend(page) && take(1, false, &run));
+  mx_arena_touch(run.arena, run.start, MX_SLICE_SIZE);
+  mx_slices_free(arenas(), run.arena, run.index, 1);
+  EXPECT(mx_bits_test(run.arena->committed, run.index));
+  EXPECT(mx_page_extend_scarce((mx_heap_t*)(void*)heap, (mx_page_t*)(uintptr_t)page, &is_zero));
+  EXPECT(page->free != NULL && (MX_SCATTER || page->slice_count == slices + 1));
+  EXPECT(!mx_bits_test(run.arena->committed, run.index));
+  mi_heap_destroy(heap);
+}
+
 int main(void) {
   mi_free(mi_malloc(100));
   if (!MX_PARTS) return SKIPPED;
@@ -190,6 +209,7 @@ int main(void) {
   const mx_arena_t* const arena = mx_arena_at(arenas(), 0);
   if (arena == NULL || arena->is_reserved) return SKIPPED;
   test_growth();
+  test_growth_over_slices();
   test_parts();
   test_mixed();
   test_taken();

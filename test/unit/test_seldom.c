@@ -10,6 +10,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/alloc.h"
 #include "../../src/alloc/harden.h"
+#include "../../src/arena/plots.h"
 #include "../../src/alloc/verify.h"
 #include "../../src/api/handles.h"
 #include "../../src/arena/arena.h"
@@ -364,6 +365,30 @@ static void test_large_in_own_heap(void) {
   mi_heap_delete(heap);
 }
 
+// In builds that give large blocks mappings of their own: those that are aligned to more than a slice
+// lie in an arena.
+static void test_apart(void) {
+  void* const p = mi_malloc_aligned(1 << 20, MX_SLICE_SIZE);
+  void* const q = mi_malloc_aligned(1 << 20, 2 * MX_SLICE_SIZE);
+  EXPECT(mx_page_is_apart(mx_pagemap_get(p)) == (MX_LARGE_APART != 0));
+  EXPECT(!mx_page_is_apart(mx_pagemap_get(q)));
+  mi_free(p);
+  mi_free(q);
+}
+
+// Where heaps have addresses of their own, a page grows into what nobody had of its 64 slices, no
+// further.
+static void test_plots(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  const mx_page_t* const page = mx_pagemap_get(mi_heap_malloc(heap, 100));
+  const size_t end = page->slice_index + page->slice_count, left = 64 - end % 64;
+  EXPECT(mx_arena_has_plots(page->arena));
+  if (left < 64) EXPECT(mx_plot_can_grow(page->arena, end, 1));
+  EXPECT(left < 64 || !mx_plot_can_grow(page->arena, end, 1));
+  EXPECT(!mx_plot_can_grow(page->arena, end, left + 1));
+  mi_heap_destroy(heap);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   mi_option_disable(mi_option_show_errors);
@@ -378,6 +403,8 @@ int main(void) {
   if (MX_LIVE_BITS) test_spoiled();
   if (MX_PADDING) test_remote();
   test_ring();
+  test_apart();
+  if (MX_ISOLATE) test_plots();
   test_arenas();
   in_thread(&collect_first, NULL);
   test_pool();

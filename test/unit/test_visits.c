@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Visits of heaps, thread-heaps and sub-processes: one that stops at any area or block has seen just so
-// many, and says so; one that does not has seen all of them, in pages of every list.
+// many, and says so; one that does not has seen all of them, in pages of every list. Who ends a sub-process
+// waits for those that visit it.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../../include/mimalloc.h"
-#include "../../src/heap/heap.h"
+#include "../../src/heap/subproc.h"
 #include "../../src/service/walk.h"
 
 static int failures;
@@ -83,6 +86,37 @@ static size_t drop(void** blocks, bool frees) {
   return live;
 }
 
+typedef struct end_s {
+  mx_subproc_t* subproc;
+  void (*run)(mx_subproc_t* subproc);
+  mx_atomic(bool) is_over;
+} end_t;
+
+static void* ends(void* arg) {
+  end_t* const end = (end_t*)arg;
+  end->run(end->subproc);
+  mx_store_release(&end->is_over, true);
+  return NULL;
+}
+
+// Who ends a sub-process waits for those that visit it, and nobody else begins to.
+static void end_while_visited(void (*run)(mx_subproc_t* subproc)) {
+  pthread_t thread;
+  end_t end = {mx_subproc_create(), run, false};
+  mx_subproc_t* at = mx_subproc_step(NULL);
+  while (at != NULL && at != end.subproc) at = mx_subproc_step(at);
+  EXPECT(at != NULL && pthread_create(&thread, NULL, &ends, &end) == 0);
+  for (bool is_seen = true; is_seen;) {
+    is_seen = false;
+    for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) is_seen |= (s == end.subproc);
+  }
+  usleep(20000);
+  EXPECT(!mx_load_acquire(&end.is_over));
+  while (at != NULL) at = mx_subproc_step(at);
+  pthread_join(thread, NULL);
+  EXPECT(mx_load_acquire(&end.is_over));
+}
+
 int main(void) {
   static void *own[BLOCKS + 2], *main_blocks[BLOCKS + 2], *outside[4];
   mi_heap_t* const heap = mi_heap_new();
@@ -101,6 +135,8 @@ int main(void) {
   drop(own, true);
   drop(main_blocks, true);
   mi_heap_delete(heap);
+  end_while_visited(&mx_subproc_delete);
+  end_while_visited(&mx_subproc_destroy);
   printf("visits: %d failures\n", failures);
   return failures != 0;
 }

@@ -11,6 +11,10 @@
 #define mx_os_reset real_reset
 #define mx_os_protect real_protect
 #define mx_os_guard real_guard
+#define mx_os_advise_large real_advise_large
+#define mx_os_fill_large real_fill_large
+#define mx_os_refuse_large real_refuse_large
+#define mx_os_is_sparse real_is_sparse
 #define mx_os_clock_msecs real_clock
 #define mx_os_random real_random
 #define mx_os_numa_node real_numa_node
@@ -26,6 +30,10 @@
 #undef mx_os_reset
 #undef mx_os_protect
 #undef mx_os_guard
+#undef mx_os_advise_large
+#undef mx_os_fill_large
+#undef mx_os_refuse_large
+#undef mx_os_is_sparse
 #undef mx_os_clock_msecs
 #undef mx_os_random
 #undef mx_os_numa_node
@@ -54,6 +62,9 @@ static atomic_ullong random_state = 1;
 static atomic_long large_left = -1;  // of large pages, -1: as many as the system has
 static atomic_ullong large_msecs;    // that each takes
 static atomic_int large_lies_elsewhere;
+static atomic_int fills = -1;
+static atomic_int looks_sparse;
+static mock_told_t told;
 static atomic_uint node;
 static atomic_int random_fails;
 static atomic_int protect_fails;
@@ -103,6 +114,15 @@ void mock_large(long pages, uint64_t msecs, bool elsewhere) {
   large_left = pages;
   large_msecs = msecs;
   large_lies_elsewhere = elsewhere;
+}
+void mock_fill(int is_filled, bool is_sparse) {
+  fills = is_filled;
+  looks_sparse = is_sparse;
+}
+mock_told_t mock_told(void) {
+  const mock_told_t answer = told;
+  memset(&told, 0, sizeof(told));
+  return answer;
 }
 void mock_node(unsigned number) { node = number; }
 void mock_random_fails(bool fails) { random_fails = fails; }
@@ -193,6 +213,23 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   if (!install && guards_to_go == 0) return false;
   if (!install && guards_to_go > 0) guards_to_go--;
   return !(install && fails()) && real_guard(p, size, install);
+}
+void mx_os_advise_large(void* p, size_t size, bool want) {
+  if (want) told.advised = p;
+  real_advise_large(p, size, want);
+}
+bool mx_os_fill_large(void* p, size_t size) {
+  told.filled = p;
+  return fills < 0 ? real_fill_large(p, size) : fills != 0;
+}
+void mx_os_refuse_large(void* p, size_t size) {
+  told.refused = p;
+  real_refuse_large(p, size);
+}
+bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
+  told.looked_at = p;
+  told.quarters = quarters;
+  return fills < 0 ? real_is_sparse(p, size, quarters) : looks_sparse != 0;
 }
 uint64_t mx_os_clock_msecs(void) { return now; }
 unsigned mx_os_numa_node(void) { return node; }

@@ -9,6 +9,7 @@
 #define MOCK_OS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // How many calls that can fail there were.
@@ -36,6 +37,15 @@ void mock_seed(uint64_t seed);
 // Ordinary memory comes for that many large or huge pages, each after so long, where it was asked for
 // or elsewhere; then none.
 void mock_large(long pages, uint64_t msecs, bool elsewhere);
+// Large OS pages that are to be filled are, or are not, and what is looked at is sparse, or is not; -1:
+// as the system has it.
+void mock_fill(int is_filled, bool is_sparse);
+// What was to have large OS pages, to be filled, to have none, and looked at last, since this was asked.
+typedef struct mock_told_s {
+  const void *advised, *filled, *refused, *looked_at;
+  size_t quarters;
+} mock_told_t;
+mock_told_t mock_told(void);
 // The NUMA node of every thread.
 void mock_node(unsigned number);
 // There are no random numbers.

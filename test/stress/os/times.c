@@ -381,8 +381,9 @@ static void test_settle(void) {
   mock_heal();
   mock_fault("plain");
   check(mx_bits_test(arena->committed, one.index));  // it could not be unmapped
+  mx_bits_set(arena->purgeable, one.index, 1);
   mx_arena_settle(arena, one.index);
-  check(!mx_bits_test(arena->committed, one.index));
+  check(!mx_bits_test(arena->committed, one.index) && !mx_bits_test(arena->purgeable, one.index));
   check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved - (int64_t)MX_SLICE_SIZE);
   check(!mx_arena_is_present(arena, one.start, mx_facts.os_page));
   end();
@@ -400,6 +401,95 @@ static void test_end(void) {
   check(most.index + last.index < 64 && mx_bits_count(arena->dirty, 0, 64) == 64);
   check(mx_load_relaxed(&arena->free_slices) == 0);
   check(mx_bits_count(arena->committed, 0, 64) == 64);
+  end();
+}
+
+// Where nothing may wait what is free is unmapped, up to the end of the arena, whatever lies behind its
+// bitmaps; how much is what the system is asked for at once.
+static void test_unmap(void) {
+  if (!MX_PIECEWISE) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  mi_option_set(mi_option_purge_delay, -1);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  check(!arena->is_reserved && arena->slices % 64 == 0);
+  mx_slices_t got = take(arena->slices - 8);
+  const mx_slices_t used = take(8);
+  check(used.index > got.index && used.index + 8 == arena->slices);
+  give_back(got);
+  mx_arena_unmap_free(&mine, arena);
+  check(mx_bits_count(arena->committed, 0, arena->slices) == 8);
+  // Of what lies between those in use and others that are free only a part is mapped.
+  give_back(take(1));
+  const size_t mapped = mx_bits_count(arena->committed, 0, arena->slices);
+  check(mapped > 8 && mapped < arena->slices);
+  mx_arena_unmap_free(&mine, arena);
+  check(mx_bits_count(arena->committed, 0, arena->slices) == 8);
+  give_back(used);
+  got = take(arena->slices);
+  give_back(got);
+  mx_bits_set(arena->large, 0, arena->slices);
+  mx_bits_set(arena->dirty, 0, arena->slices);
+  mx_bits_set(arena->purgeable, 0, arena->slices);
+  mx_arena_unmap_free(&mine, arena);
+  check(mx_bits_count(arena->free, 0, arena->slices) == arena->slices);
+  check(mx_bits_count(arena->committed, 0, arena->slices) == 0);
+  check(mx_bits_count(arena->large, 0, arena->slices) == arena->slices);
+  end();
+}
+
+// What cannot be unmapped of a slice that was mapped in part becomes a whole slice, if the rest of it can
+// be mapped.
+static void test_parts(bool can_map) {
+  if (!MX_PARTS) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  mi_option_set(mi_option_purge_delay, 100);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  mx_slices_t got, whole;
+  const mx_slices_request_t request = {2, 2, 2, 1, arena, -1, false, true};
+  mx_store_relaxed(&mx_os_scarce, true);
+  check(mx_slices_alloc(&mine, &request, &got) && mx_slices_alloc(&mine, &request, &whole));
+  check(mx_arena_reach(arena, got.start, mx_facts.os_page));
+  mx_arena_touch(arena, got.start, mx_facts.os_page);
+  bool is_zero;
+  check(mx_arena_commit(&mine, arena, whole.index, 2, &is_zero) == MX_COMMIT_DONE);
+  mx_arena_touch(arena, whole.start, mx_facts.os_page);
+  mock_fault("uncut");
+  if (can_map) mock_fail_next();
+  else mock_fail_all();
+  mx_arena_drop_parts(arena, got.index, 2);
+  mx_arena_drop_parts(arena, whole.index, 2);
+  mock_heal();
+  mock_fault("plain");
+  check(mx_bits_test(arena->committed, got.index) == can_map);
+  check(mx_arena_is_present(arena, got.start, mx_facts.os_page) == can_map);
+  check(!mx_bits_test(arena->committed, got.index + 1));
+  check(mx_arena_is_present(arena, whole.start, mx_facts.os_page));
+  check(!mx_arena_is_present(arena, whole.start, MX_SLICE_SIZE));
+  check(mx_bits_count(arena->committed, whole.index, 2) == 2);
+  mx_store_relaxed(&mx_os_scarce, false);
+  end();
+}
+
+// What a fresh page is refused is tried once more when free slices were unmapped for it.
+static void test_first_part(void) {
+  if (!MX_PARTS) return;
+  mi_option_set(mi_option_arena_reserve, 32 * 1024);
+  mi_option_set(mi_option_purge_delay, -1);
+  arena = mx_arena_reserve(&mine, 1, -1);
+  mx_slices_t got;
+  const mx_slices_request_t request = {2, 2, 2, 1, arena, -1, false, true};
+  mx_store_relaxed(&mx_os_scarce, true);
+  for (int is_waiting = 0; is_waiting < 2; is_waiting++) {
+    mx_arena_unmap_free(&mine, arena);
+    check(mx_slices_alloc(&mine, &request, &got));
+    if (is_waiting) give_back(take(1));
+    mock_fail_next();
+    check(mx_slices_map_first(&mine, &request, 1, &got) == (is_waiting != 0));
+    mock_heal();
+  }
+  check(mx_arena_is_present(arena, got.start, 1) && got.start[0] == 0);
+  check(mx_bits_count(arena->committed, 0, arena->slices) == 0);
+  mx_store_relaxed(&mx_os_scarce, false);
   end();
 }
 
@@ -423,6 +513,10 @@ int main(int argc, char** argv) {
   if (!MX_SCATTER) test_refaults();
   test_large();
   test_end();
+  test_unmap();
+  test_parts(true);
+  test_parts(false);
+  test_first_part();
   test_settle();
   mx_store_relaxed(&mx_os_scarce, true);
   test_bound(320, 0, 320 / 32, 4);
