@@ -24,6 +24,7 @@
 #include "theap.h"
 #include "theap_record.h"
 #include "thread_life.h"
+#include "transfer.h"
 
 #define SLOTS_MIN 16
 
@@ -309,6 +310,7 @@ void mx_thread_collect(bool force) {
   mx_theap_t* const first = mx_tls_theap->first;
   if (force) mx_heap_release_cached(mx_thread_subproc());
   mx_parked_give_up(mx_thread_subproc(), force);
+  mx_transfer_flush(force);
   if (first == NULL) return;
   mx_call_enter();
   absorb_orphans(first);

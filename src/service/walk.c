@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../alloc/guarded.h"
+#include "../heap/transfer.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "../page/state.h"
@@ -119,6 +120,7 @@ static bool visit_main_heap(const mx_heap_t* heap, const mx_visit_t* visit) {
 }
 
 bool mx_walk_heap(mx_heap_t* heap, const mx_visit_t* visit) {
+  mx_transfer_flush(true);
   if (mx_heap_is_main(heap)) return visit_main_heap(heap, visit);
   for (const mx_page_t* page = heap->pages; page != NULL; page = page->heap_next) {
     if (!visit_page(page, visit)) return false;
