@@ -49,17 +49,14 @@ bool mx_transfer_put(mx_page_t* page, mx_block_t* block) {
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
   mx_call_enter();
   const bool is_locked = mx_lock_try(&transfer_lock);
-  if (is_locked) {
-    mx_block_t* const first = transfer_first[bin];
-    if (mx_unlikely(first == block)) {
-      mx_remote_refuse(page, block);
-    } else {
-      block->next = (uintptr_t)first;
-      transfer_first[bin] = block;
-      count_transfers(bin, 1, size);
-    }
-    mx_lock_release(&transfer_lock);
+  mx_block_t* const first = (is_locked ? transfer_first[bin] : NULL);
+  if (is_locked && first != block) {
+    block->next = (uintptr_t)first;
+    transfer_first[bin] = block;
+    count_transfers(bin, 1, size);
   }
+  if (is_locked) mx_lock_release(&transfer_lock);
+  if (mx_unlikely(first == block)) mx_remote_refuse(page, block);
   mx_call_leave();
   return is_locked;
 }
