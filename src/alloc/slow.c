@@ -45,7 +45,7 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
     return p;
   }
   const size_t bin = mx_bin_of(padded);
-  if (mx_unlikely(mx_transfer_has(bin))) {
+  if (mx_unlikely(padded > MX_SMALL_MAX && mx_transfer_has(bin))) {
     void* const p = alloc_transferred(theap, bin, zero);
     if (p != NULL) return p;
   }

@@ -316,7 +316,7 @@ static bool rather_carves(const mx_page_t* page) {
 }
 
 // Whether the first partial page of a bin is better than to carve more of the current one.
-static bool has_other(mx_theap_t* theap, size_t bin) {
+mx_inline bool has_other(mx_theap_t* theap, size_t bin) {
   mx_page_t* const other = theap->lists.partial[bin];
   return other != NULL && !mx_page_is_lent(other) && has_block(other) &&
          !wants_another(theap, bin, other);
