@@ -4,13 +4,11 @@
 #include "../heap/huge_cache.h"
 #include "../heap/parked.h"
 #include "../heap/theap.h"
-#include "../heap/transfer.h"
 #include "../os/os.h"
 #include "alloc.h"
 
 
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
-  mx_transfer_flush(true);
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
   mx_parked_give_up(theap->subproc, true);

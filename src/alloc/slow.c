@@ -27,9 +27,9 @@ static size_t shared_most(void) {
 }
 
 // What another thread freed, where this one would carve new memory.
-mx_cold static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool zero) {
-  if (mx_theap_has_block(theap, bin)) return NULL;
-  mx_block_t* const block = mx_transfer_take(theap->heap, bin);
+mx_noinline static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool zero) {
+  if (!mx_transfer_has(theap, bin) || mx_theap_has_block(theap, bin)) return NULL;
+  mx_block_t* const block = mx_transfer_take(theap, bin);
   return block != NULL && zero ? memset(block, 0, mx_bin_size(bin)) : block;
 }
 
@@ -45,7 +45,7 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
     return p;
   }
   const size_t bin = mx_bin_of(padded);
-  if (mx_unlikely(padded > MX_SMALL_MAX && mx_transfer_has(bin))) {
+  if (MX_TRANSFERS && padded > MX_SMALL_MAX && mx_load_relaxed(&mx_has_transfers)) {
     void* const p = alloc_transferred(theap, bin, zero);
     if (p != NULL) return p;
   }

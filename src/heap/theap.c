@@ -21,6 +21,7 @@
 #include "adopt.h"
 #include "page_list.h"
 #include "theap.h"
+#include "transfer.h"
 #include "trim.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
@@ -476,6 +477,7 @@ static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
+  if (force) mx_transfer_flush(true);
   begin_collect(theap, force);
   go_on_collecting(theap, SIZE_MAX, force);
   mx_check_slow(mx_theap_is_valid(theap));

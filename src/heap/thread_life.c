@@ -310,7 +310,6 @@ void mx_thread_collect(bool force) {
   mx_theap_t* const first = mx_tls_theap->first;
   if (force) mx_heap_release_cached(mx_thread_subproc());
   mx_parked_give_up(mx_thread_subproc(), force);
-  mx_transfer_flush(force);
   if (first == NULL) return;
   mx_call_enter();
   absorb_orphans(first);
@@ -365,6 +364,7 @@ void mx_thread_set_pooled(void) {
 
 static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
+  mx_transfer_flush(true);  // its pages shall not go on with blocks that nobody has
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   mx_theap_leave_takers(first);
   mx_theap_t* next = first->links.next_in_thread;

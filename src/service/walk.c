@@ -136,6 +136,7 @@ static bool visit_list(const mx_page_t* page, const mx_visit_t* visit) {
 }
 
 bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
+  mx_transfer_flush(true);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     const mx_page_t* const current = theap->bins.current[bin];
     if (current != &mx_page_none && !visit_page(current, visit)) return false;

@@ -18,7 +18,6 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
-#include "../../src/page/remote.h"
 
 #define SIZE 32768  // 40 blocks are less than a page: one that is full may have no thread
 #define MOST 16     // blocks of that size that are kept: 512 KiB
@@ -33,7 +32,7 @@ static sem_t is_ready;
 
 static void on_error(int code, void* arg) { (void)code, (void)arg, errors++; }
 
-static uint32_t kept(size_t size) { return mx_load_relaxed(&mx_transfer_counts[mx_bin_of(size)]); }
+static size_t kept(size_t size) { return mx_transfer_count(mx_bin_of(size)); }
 
 static void sleep_msecs(long msecs) {
   const struct timespec time = {0, msecs * 1000000};
@@ -47,6 +46,7 @@ typedef struct owner_s {
   sem_t may_end;
   size_t size, count;
   mi_heap_t* heap;
+  bool collects;    // before it ends
   intptr_t slices;  // in use when it has collected
 } owner_t;
 
@@ -59,13 +59,13 @@ static void* own(void* arg) {
   }
   sem_post(&is_ready);
   sem_wait(&o->may_end);
-  mi_collect(true);
+  if (o->collects) mi_collect(true);
   o->slices = mx_load_relaxed(&mx_subproc_main.arenas.in_use);
   return NULL;
 }
 
 static void begin(owner_t* o, size_t size, size_t count, mi_heap_t* heap) {
-  *o = (owner_t){.size = size, .count = count, .heap = heap};
+  *o = (owner_t){.size = size, .count = count, .heap = heap, .collects = true};
   sem_init(&o->may_end, 0, 0);
   if (pthread_create(&o->thread, NULL, &own, o) != 0) exit(2);
   sem_wait(&is_ready);
@@ -198,7 +198,7 @@ static void bounded(void) {
 
 // ---- when they go home -------------------------------------------------------------------------
 
-// A bin that is not asked for loses them, one that is keeps them.
+// What nobody asked for between two looks goes.
 static void time_is_up(void) {
   owner_t o, other;
   begin(&o, SIZE, 8, NULL);
@@ -207,22 +207,59 @@ static void time_is_up(void) {
   free_all(3);
   mx_transfer_flush(false);
   EXPECT(kept(SIZE) == 8 && kept(2 * SIZE) == 3);
-  // The look that follows finds both as they were put, but for the one that is taken of.
-  for (size_t left = 8; left-- > 6;) {
+  mx_transfer_flush(false);  // too early
+  EXPECT(kept(SIZE) == 8 && kept(2 * SIZE) == 3);
+  for (int looks = 0; looks < 2; looks++) {
     sleep_msecs(300);
-    void* const p = mi_malloc(SIZE);
     mx_transfer_flush(false);
-    EXPECT(kept(SIZE) == left);
-    mx_remote_push(mx_pagemap_get(p), (mx_block_t*)p);
   }
-  EXPECT(kept(2 * SIZE) == 0);
-  mx_transfer_flush(false);
-  EXPECT(kept(SIZE) == 6);
-  sleep_msecs(300);
-  mx_transfer_flush(false);
-  EXPECT(kept(SIZE) == 0);
+  EXPECT(kept(SIZE) == 0 && kept(2 * SIZE) == 0);
   end(&o);
   end(&other);
+}
+
+// What a few blocks kept of a thread's pages would stay as long as nobody asks for any.
+static void thread_ends(void) {
+  owner_t o;
+  begin(&o, SIZE, 8, NULL);
+  o.collects = false;
+  free_all(8);
+  EXPECT(kept(SIZE) == 8);
+  end(&o);
+  EXPECT(kept(SIZE) == 0);
+}
+
+// What was there all the time goes, though the others come and go.
+static void rest_goes(void) {
+  owner_t o;
+  begin(&o, SIZE, 8, NULL);
+  mx_transfer_flush(true);
+  free_all(8);
+  sleep_msecs(300);
+  mx_transfer_flush(false);
+  for (int i = 0; i < 3; i++) {
+    void* const p[2] = {mi_malloc(SIZE), mi_malloc(SIZE)};
+    EXPECT(p[0] == blocks[7] && p[1] == blocks[6]);
+    mi_free(p[1]);
+    mi_free(p[0]);
+  }
+  EXPECT(kept(SIZE) == 8);
+  sleep_msecs(300);
+  mx_transfer_flush(false);
+  EXPECT(kept(SIZE) == 2 && mi_malloc(SIZE) == blocks[7] && mi_malloc(SIZE) == blocks[6]);
+  mi_free(blocks[6]);
+  mi_free(blocks[7]);
+  end(&o);
+}
+
+static void collected(void) {
+  owner_t o;
+  begin(&o, SIZE, 8, NULL);
+  free_all(8);
+  EXPECT(kept(SIZE) == 8);
+  mi_heap_collect(mi_heap_main(), true);
+  EXPECT(kept(SIZE) == 0);
+  end(&o);
 }
 
 static bool count_block(const mi_heap_t* heap, const mi_heap_area_t* area, void* block, size_t size,
@@ -264,6 +301,19 @@ static void forked(void) {
   end(&o);
 }
 
+// Nothing leads into memory that has gone.
+static void forgotten(void) {
+  owner_t o;
+  begin(&o, SIZE, 8, NULL);
+  free_all(4);
+  EXPECT(kept(SIZE) == 4);
+  mx_transfer_forget();
+  EXPECT(kept(SIZE) == 0);
+  mi_free(blocks[4]);
+  EXPECT(kept(SIZE) == 0);
+  end(&o);
+}
+
 int main(void) {
   if (!MX_TRANSFERS) {
     printf("this build has no transfer cache\n");
@@ -277,8 +327,12 @@ int main(void) {
   others_go_home();
   bounded();
   time_is_up();
+  thread_ends();
+  rest_goes();
+  collected();
   walked();
   forked();
+  forgotten();
   if (failures == 0) printf("all is well\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
