@@ -34,7 +34,8 @@ GENERIC = ("base/counters.h", "base/counters.c", "base/bits.h", "mem/bitmap.h", 
            "base/lock.h", "os/lock.c")
 TRIES = 3
 MOST = 3  # variables of a program that the table names
-# What belongs to one page, or to one thread (a ring of slices to several where there are many).
+# What belongs to one page, or to one thread (a ring of slices, or a transfer cache, to several
+# where there are many).
 OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links|ring)(->|\.)")
 FREES = re.compile(r"free|_Zd|delete")
 ALLOCATES = re.compile(r"alloc|memalign|strn?dup|_Zn|new|realpath")

@@ -63,6 +63,7 @@ set(mi_source_names
   heap/theap.c
   heap/theap_record.c
   heap/thread_life.c
+  heap/transfer.c
   heap/trim.c
   alloc/failed.c
   alloc/free.c

@@ -77,6 +77,7 @@
 #include "heap/theap.c"
 #include "heap/theap_record.c"
 #include "heap/thread_life.c"
+#include "heap/transfer.c"
 #include "heap/trim.c"
 
 #include "alloc/failed.c"

@@ -4,6 +4,7 @@
 #include "../base/hooks.h"
 #include "../heap/claim.h"
 #include "../heap/theap.h"
+#include "../heap/transfer.h"
 #include "../os/track.h"
 #include "../page/remote.h"
 #include "alloc.h"
@@ -64,6 +65,11 @@ static void push_remote(mx_page_t* page, void* block) {
   if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
 }
 
+// A block that others may need. A function of its own, so that small ones pass with nothing saved.
+mx_noinline static void free_transferred(mx_page_t* page, mx_block_t* block) {
+  if (!mx_transfer_put(page, block)) push_remote(page, block);
+}
+
 // What is neither NULL nor a block of another thread's page, or may not be.
 mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
@@ -102,6 +108,10 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
     return;
   }
   if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
+    if (MX_TRANSFERS && mx_unlikely(page->bin > MX_SMALL_BINS)) {
+      free_transferred(page, (mx_block_t*)p);
+      return;
+    }
     if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
     return;
   }

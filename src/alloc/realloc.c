@@ -8,6 +8,7 @@
 
 #include "../base/hooks.h"
 #include "../heap/thread_life.h"
+#include "../heap/transfer.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"
@@ -51,12 +52,25 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
   return p;
 }
 
+// Only its owner marks a page, and one of a huge block is nobody's: a block that was transferred
+// is of another thread's page.
+static bool is_markable(const mx_page_t* page) {
+  const uintptr_t owner = mx_load_relaxed(&page->owner);
+  return mx_page_is_huge(page) || (owner & ~MX_OWNER_TAGS) == mx_thread_id();
+}
+
 // The result lies `skip` bytes behind the start of an aligned block.
 static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
   mx_check(align <= MX_SLICE_SIZE);
-  uint8_t* const block = (uint8_t*)mx_alloc_aligned(theap, skip + size, align, 0, zero);
+  uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, skip + size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
-  mx_page_t* const page = mx_pagemap_get(block);
+  mx_page_t* page = mx_pagemap_get(block);
+  if (MX_TRANSFERS && mx_unlikely(!is_markable(page))) {
+    mx_free(block);
+    block = (uint8_t*)mx_alloc_aligned(theap, skip + size, 2 * MX_SHARED_ALIGN_MAX, 0, zero);
+    if (block == NULL) return NULL;
+    page = mx_pagemap_get(block);
+  }
   if (mx_load_relaxed(&page->shifted) == 0) {
     mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
     if (!mx_page_is_huge(page)) mx_page_set_owner(page, mx_load_relaxed(&page->owner));

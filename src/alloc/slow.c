@@ -12,6 +12,7 @@
 #include "../heap/parked.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
+#include "../heap/transfer.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "harden.h"
@@ -25,6 +26,13 @@ static size_t shared_most(void) {
   return !MX_HARDEN && MX_PARTS && mx_os_is_scarce() ? MX_SLICE_SIZE : MX_SHARED_MAX;
 }
 
+// What another thread freed, where this one would carve new memory.
+mx_noinline static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool zero) {
+  if (!mx_transfer_has(theap, bin) || mx_theap_has_block(theap, bin)) return NULL;
+  mx_block_t* const block = mx_transfer_take(theap, bin);
+  return block != NULL && zero ? memset(block, 0, mx_bin_size(bin)) : block;
+}
+
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
@@ -36,8 +44,13 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
     if (MX_HARDEN) mx_harden_alloc_huge(p, size, zero);
     return p;
   }
+  const size_t bin = mx_bin_of(padded);
+  if (MX_TRANSFERS && padded > MX_SMALL_MAX && mx_load_relaxed(&mx_has_transfers)) {
+    void* const p = alloc_transferred(theap, bin, zero);
+    if (p != NULL) return p;
+  }
   bool is_zero;
-  mx_page_t* const page = mx_theap_refill(theap, mx_bin_of(padded), &is_zero);
+  mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
   if (page == NULL) return NULL;
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
@@ -57,6 +70,7 @@ static void note_visit(mx_theap_t* theap, size_t size) {
   if (MX_PADDING) check_some(theap);
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
+  mx_transfer_flush(false);
   mx_parked_give_up(theap->subproc, false);
 }
 

@@ -51,6 +51,7 @@
 #include "subproc.h"
 #include "theap_record.h"
 #include "thread_life.h"
+#include "transfer.h"
 
 #define SEEN_WORDS (MX_PAGE_BLOCKS_MAX / MX_WORD_BITS)
 
@@ -63,7 +64,7 @@ static bool may_walk(const mx_lock_t* lock, bool in_child) {
 
 static bool visit_records(mx_lock_visit_fn* visit) {
   return mx_thread_visit_locks(visit) && mx_theap_visit_locks(visit) &&
-         mx_os_pages_visit_locks(visit);
+         mx_os_pages_visit_locks(visit) && (!MX_TRANSFERS || mx_transfer_visit_locks(visit));
 }
 
 static bool take_subproc(mx_subproc_t* subproc) {

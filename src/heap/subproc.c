@@ -18,6 +18,7 @@
 #include "subproc.h"
 #include "theap_record.h"
 #include "thread_life.h"
+#include "transfer.h"
 
 mx_lock_t mx_subproc_list_lock;
 
@@ -134,6 +135,7 @@ void mx_subproc_destroy(mx_subproc_t* subproc) {
 
 void mx_subproc_destroy_all(void) {
   while (mx_subproc_main.next != NULL) mx_subproc_destroy(mx_subproc_main.next);
+  mx_transfer_forget();
   drop_all(&mx_subproc_main);
   mx_counters_move(&mx_subproc_main.counters, &mx_subproc_main.main_heap.counters, NULL, false);
 }

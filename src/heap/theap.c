@@ -21,6 +21,7 @@
 #include "adopt.h"
 #include "page_list.h"
 #include "theap.h"
+#include "transfer.h"
 #include "trim.h"
 
 #define RETAIN_MSECS 250  // how long an empty page is kept
@@ -315,6 +316,19 @@ static bool rather_carves(const mx_page_t* page) {
   return MX_RANDOM_ORDER && mx_page_random(page, (uint64_t)page->capacity << 32) % 8 == 0;
 }
 
+// Whether the first partial page of a bin is better than to carve more of the current one.
+mx_inline bool has_other(mx_theap_t* theap, size_t bin) {
+  mx_page_t* const other = theap->lists.partial[bin];
+  return other != NULL && !mx_page_is_lent(other) && has_block(other) &&
+         !wants_another(theap, bin, other);
+}
+
+bool mx_theap_has_block(mx_theap_t* theap, size_t bin) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE);
+  mx_page_t* const page = theap->bins.current[bin];
+  return (page != &mx_page_none && has_block(page)) || has_other(theap, bin);
+}
+
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE && theap->heap != NULL);
   *is_zero = false;
@@ -323,10 +337,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
     if (page != &mx_page_none) {
       if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
-      mx_page_t* const other = theap->lists.partial[bin];
-      const bool has_other = (other != NULL && !mx_page_is_lent(other) && has_block(other) &&
-                              !wants_another(theap, bin, other));
-      if (!has_other && extend_page(theap, page, is_zero)) return page;
+      if (!has_other(theap, bin) && extend_page(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
       if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
       leave_current(theap, page);
@@ -466,6 +477,7 @@ static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
+  if (force) mx_transfer_flush(true);
   begin_collect(theap, force);
   go_on_collecting(theap, SIZE_MAX, force);
   mx_check_slow(mx_theap_is_valid(theap));

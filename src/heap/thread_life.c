@@ -24,6 +24,7 @@
 #include "theap.h"
 #include "theap_record.h"
 #include "thread_life.h"
+#include "transfer.h"
 
 #define SLOTS_MIN 16
 
@@ -363,6 +364,7 @@ void mx_thread_set_pooled(void) {
 
 static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
+  mx_transfer_flush(true);  // its pages shall not go on with blocks that nobody has
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   mx_theap_leave_takers(first);
   mx_theap_t* next = first->links.next_in_thread;

@@ -21,6 +21,7 @@
 #include "adopt.h"
 #include "heap_record.h"
 #include "huge_cache.h"
+#include "transfer.h"
 #include "trim.h"
 
 #define SLACK_LEAST (16 * MX_KIB)  // slack of a page that is worth a call of the OS
@@ -149,6 +150,7 @@ size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_ch
   size_t bytes = 0, item = 0, index = 0;
   mx_heap_release_cached(subproc);
   mx_huge_cache_flush(true);
+  mx_transfer_flush(true);
   for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
     mx_arena_t* const arena = mx_arena_at(&subproc->arenas, item);
     if (arena->is_pinned || (mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0) continue;

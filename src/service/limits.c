@@ -13,6 +13,7 @@
 #include "../heap/huge_cache.h"
 #include "../heap/parked.h"
 #include "../heap/subproc.h"
+#include "../heap/transfer.h"
 #include "../heap/trim.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
@@ -40,6 +41,7 @@ static size_t make_holes(bool purges) {
   size_t bytes = 0;
   bool has_changed;
   mx_huge_cache_flush(true);
+  mx_transfer_flush(true);
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     mx_parked_give_up(s, true);
     if (mx_option(purge_holes) != 0) bytes += mx_subproc_make_holes(s, false, &has_changed);

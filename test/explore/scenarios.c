@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The scenarios: small programs of 2 or 3 threads over the library's own source.
+#include "../../src/heap/transfer.h"
 #include "world.h"
 
 static void* block[16];  // of what setup allocated
@@ -88,6 +89,27 @@ static void frees_0_1(void) {
 static void frees_0(void) { free_of_setup(0); }
 static void frees_1(void) { free_of_setup(1); }
 static void frees_2(void) { free_of_setup(2); }
+
+// ---- blocks that go on to other threads ------------------------------------------------------------
+
+static void transfer_setup(void) {
+  remote_setup();
+  mx_transfer_most = 3 * WORLD_BLOCK;
+}
+static void frees_0_and_allocs(void) {
+  free_of_setup(0);
+  allocs_and_keeps(4);
+}
+static void frees_1_2_and_flushes(void) {
+  free_of_setup(1);
+  free_of_setup(2);
+  mx_transfer_flush(true);
+}
+static void owner_ends(void) {
+  free_of_setup(3);
+  world_end_thread();
+}
+static void allocs_5(void) { allocs_and_keeps(5); }
 
 // ---- a full page changes hands -------------------------------------------------------------------
 
@@ -414,6 +436,8 @@ const ex_scenario_t ex_scenarios[] = {
     {"purge", purge_setup, {purge_free, purge_force, NULL}, purge_check, 3, 3},
     {"purge-schedule", purge_schedule_setup, {purge_force, slices_4, NULL}, purge_check, 3, 1},
     {"remote-free", remote_setup, {remote_owner, frees_0_1, frees_2}, audit, 2, 1},
+    {"transfer", transfer_setup, {frees_1_2_and_flushes, allocs_5, frees_0_and_allocs}, audit, 2, 1},
+    {"transfer-end", transfer_setup, {frees_0_and_allocs, owner_ends, frees_1_2_and_flushes}, audit, 2, 1},
     {"full", full_setup, {allocs_8, frees_0, frees_1}, audit, 2, 1},
     {"full-abandoned", full_abandoned_setup, {NULL, frees_0_1, frees_2}, audit, 2, 1},
     {"last-blocks", full_last_two_setup, {ends, frees_0, frees_1}, audit, 2, 1},

@@ -2,6 +2,7 @@
 // The world of the heap scenarios: see world.h.
 #include "../../src/heap/heap_record.h"
 #include "../../src/heap/thread_life.h"
+#include "../../src/heap/transfer.h"
 #include "world.h"
 
 static mx_arena_t* arena;
@@ -21,6 +22,7 @@ void world_start(size_t slices) {
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
   mx_hooks.message = on_message;
   world_park(0);
+  mx_transfer_most = 0;
   ex_check(mx_heap_start());
   // The chunk that threads cut their records from: the first theap needs none, and they cannot map it.
   ex_check(mx_meta_alloc(MX_CACHE_LINE) != NULL);
@@ -90,6 +92,7 @@ void world_audit(void* const* blocks, const int* owners, size_t count) {
   mx_arenas_t* arenas = &mx_subproc_main.arenas;
   const size_t n = arena->slices;
   mx_huge_cache_flush(true);
+  mx_transfer_flush(true);
   mx_heap_release_cached(&mx_subproc_main);  // what records of heaps that are gone keep
   if (mx_load_relaxed(&arenas->in_use) != 0) {
     ex_fail("%ld slices are lost", (long)mx_load_relaxed(&arenas->in_use));

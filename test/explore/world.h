@@ -35,6 +35,8 @@ void world_free(void* p, int thread);
 void world_audit(void* const* blocks, const int* owners, size_t count);
 // So many theaps of threads that end may be parked; none unless a scenario says so.
 void world_park(long most);
+// No block above MX_SMALL_MAX goes from thread to thread by the transfer cache unless a scenario
+// sets mx_transfer_most.
 // Has a thread end, as the end of its pthread would.
 void world_end_thread(void);
 

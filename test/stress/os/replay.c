@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <sys/wait.h>
 
+#include "heap/transfer.h"
 #include "mimalloc.h"
 #include "mock_os.h"
 
@@ -108,6 +109,7 @@ static void look(void) {
     const mx_page_t* const page = (places[i] == NULL ? NULL : mx_pagemap_find(places[i]));
     live += (page != NULL && !mx_page_is_huge(page));
   }
+  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) live += mx_transfer_count(bin);
   if (audit(&mx_subproc_main) != 0) fail("seed %llu: see above", (unsigned long long)stress_seed);
   // Where words are short nobody knows how many blocks others freed.
   if (MX_64BIT && live != audited.live) fail("%zu live blocks, counted %zu", live, audited.live);

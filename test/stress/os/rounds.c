@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "heap/huge_cache.h"
 #include "heap/thread_life.h"
+#include "heap/transfer.h"
 #include "heap/trim.h"
 #include "mimalloc.h"
 #include "mock_os.h"
@@ -551,6 +552,7 @@ int main(int argc, char** argv) {
   mi_option_set(mi_option_purge_delay, 100000);
   mi_option_set(mi_option_theap_retain, 0);
   mi_option_set(mi_option_generic_collect, 0);
+  mx_transfer_most = 0;
   mi_free(mi_malloc(100));
   if (mx_os_is_scarce()) return 77;
   theap = mx_thread_theap();

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// The transfer cache: blocks above MX_SMALL_MAX that a thread freed into another one's page go on
+// to the next thread that would take new memory for one of their size, instead of waiting in the
+// page for their owner. Threads that share what they allocate (a cache behind a lock) else have
+// as many blocks of a size each as they ever had live, though others free them all.
+//
+// To its page such a block is in use all the time. Few are kept: what a bin may have, and a share
+// of what is committed. When these are reached a free looks at two words and writes none of them; a
+// thread that finds the lock taken does without. Only blocks of the main heap are kept, and of
+// pages that a thread has. They go to their pages when they were not needed for a while, when a
+// thread ends, and whenever memory is given back.
+//
+// Where there are many threads they share several caches, by their number, so that no lock is all
+// threads'.
+#include <string.h>
+
+#include "../mem/vmem.h"
+#include "../os/os.h"
+#include "../os/thread.h"
+#include "../page/remote.h"
+#include "adopt.h"
+#include "transfer.h"
+
+#define SHARE 8               // of what is committed, divided by the caches, and
+#define LEAST (512 * MX_KIB)  // at least of so much, in all bins of one
+#define IDLE_MSECS 250        // between two looks at what is not used
+#define CACHES 16
+#define THREADS 8             // that share one
+
+typedef struct mx_transfers_s {
+  mx_aligned(MX_CACHE_LINE) mx_lock_t lock;  // of what follows; nothing is taken while it is held
+  mx_atomic(size_t) bytes;                   // hints without the lock, as are the counts
+  mx_atomic(uint32_t) counts[MX_BIN_COUNT];
+  mx_block_t* first[MX_BIN_COUNT];
+  uint32_t least[MX_BIN_COUNT];  // so many were there all the time since the last look
+} mx_transfers_t;
+
+mx_atomic(bool) mx_has_transfers;
+size_t mx_transfer_most = 512 * MX_KIB;
+static mx_transfers_t transfers[CACHES];
+static mx_atomic(uint64_t) transfers_seen;  // when what is not used was looked for, clock in ms
+
+static size_t caches_now(void) {
+  const int64_t threads = mx_load_relaxed(&mx_subproc_main.main_heap.counters.threads.current);
+  return threads < 2 * THREADS ? 1 : mx_min((size_t)threads / THREADS, CACHES);
+}
+
+// A thread that has no theap yet has the first one.
+static mx_transfers_t* transfers_of(const mx_theap_t* theap, size_t caches) {
+  const mx_theap_t* const first = theap->first;
+  return &transfers[caches == 1 || first == NULL ? 0 : first->thread.number % caches];
+}
+
+static bool has_transfer_room(const mx_transfers_t* t, size_t bin, size_t size, size_t caches) {
+  const size_t count = mx_load_relaxed(&t->counts[bin]);
+  const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
+  const size_t share = mx_max(now > 0 ? (size_t)now / SHARE : 0, LEAST) / caches;
+  return (count + 1) * size <= mx_transfer_most && mx_load_relaxed(&t->bytes) + size <= share;
+}
+
+static void count_transfers(mx_transfers_t* t, size_t bin, size_t change, size_t size) {
+  const uint32_t count = mx_load_relaxed(&t->counts[bin]) + (uint32_t)change;
+  mx_store_relaxed(&t->counts[bin], count);
+  if (count < t->least[bin]) t->least[bin] = count;
+  mx_store_relaxed(&t->bytes, mx_load_relaxed(&t->bytes) + change * size);
+}
+
+bool mx_transfer_put(mx_page_t* page, mx_block_t* block) {
+  const size_t bin = page->bin, size = page->block_size, caches = caches_now();
+  mx_transfers_t* const t = transfers_of(mx_tls_theap, caches);
+  if (!has_transfer_room(t, bin, size, caches) || !mx_page_has_thread(page)) return false;
+  if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
+  if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
+  mx_call_enter();
+  const bool is_locked = mx_lock_try(&t->lock);
+  mx_block_t* const first = (is_locked ? t->first[bin] : NULL);
+  if (is_locked && first != block) {
+    block->next = (uintptr_t)first;
+    t->first[bin] = block;
+    count_transfers(t, bin, 1, size);
+    if (!mx_load_relaxed(&mx_has_transfers)) mx_store_relaxed(&mx_has_transfers, true);
+  }
+  if (is_locked) mx_lock_release(&t->lock);
+  if (mx_unlikely(first == block)) mx_remote_refuse(page, block);
+  mx_call_leave();
+  return is_locked;
+}
+
+bool mx_transfer_has(const mx_theap_t* theap, size_t bin) {
+  return mx_load_relaxed(&transfers_of(theap, caches_now())->counts[bin]) > 0;
+}
+
+mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin) {
+  mx_transfers_t* const t = transfers_of(theap, caches_now());
+  if (theap->heap != &mx_subproc_main.main_heap || mx_heap_node(theap->heap) >= 0) return NULL;
+  if (!mx_lock_try(&t->lock)) return NULL;
+  mx_block_t* const block = t->first[bin];
+  if (block != NULL) {
+    t->first[bin] = (mx_block_t*)block->next;
+    count_transfers(t, bin, (size_t)-1, mx_bin_size(bin));
+  }
+  mx_lock_release(&t->lock);
+  return block;
+}
+
+size_t mx_transfer_count(size_t bin) {
+  size_t count = 0;
+  for (size_t i = 0; i < CACHES; i++) count += mx_load_relaxed(&transfers[i].counts[bin]);
+  return count;
+}
+
+// ---- giving back -------------------------------------------------------------------------------
+
+static void give_to_page(mx_block_t* block) {
+  mx_page_t* const page = mx_pagemap_get(block);
+  if (!mx_remote_push(page, block)) return;
+  mx_page_own_again(page);
+  mx_page_collect(page);
+  mx_page_abandon(page);
+}
+
+// Takes what was there all the time since the last look, with force all: the end of the list.
+static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
+  const uint32_t count = mx_load_relaxed(&t->counts[bin]);
+  const uint32_t goes = (force ? count : t->least[bin]);
+  mx_block_t* before = NULL;
+  mx_block_t* first = t->first[bin];
+  for (uint32_t i = goes; i < count; i++) {
+    before = first;
+    first = (mx_block_t*)first->next;
+  }
+  if (before != NULL) before->next = (uintptr_t)0;
+  else t->first[bin] = NULL;
+  count_transfers(t, bin, 0 - (size_t)goes, mx_bin_size(bin));
+  t->least[bin] = count - goes;
+  return first;
+}
+
+// Never waits: who has the lock may be the very call that a signal interrupted.
+static void flush_bin(mx_transfers_t* t, size_t bin, bool force) {
+  if (!mx_lock_try(&t->lock)) return;
+  mx_block_t* block = cut_off(t, bin, force);
+  mx_lock_release(&t->lock);
+  for (mx_block_t* next; block != NULL; block = next) {
+    next = (mx_block_t*)block->next;
+    give_to_page(block);
+  }
+}
+
+static void flush_transfers(mx_transfers_t* t, bool force) {
+  if (mx_load_relaxed(&t->bytes) == 0) return;
+  for (size_t bin = MX_SMALL_BINS + 1; bin < MX_BIN_HUGE; bin++) {
+    if (mx_load_relaxed(&t->counts[bin]) > 0) flush_bin(t, bin, force);
+  }
+}
+
+static bool is_look_due(void) {
+  const uint64_t now = mx_os_clock_msecs();
+  if (now - mx_load_relaxed(&transfers_seen) < IDLE_MSECS) return false;
+  mx_store_relaxed(&transfers_seen, now);
+  return true;
+}
+
+void mx_transfer_flush(bool force) {
+  if (!MX_TRANSFERS || !mx_load_relaxed(&mx_has_transfers)) return;
+  if (!force && !is_look_due()) return;
+  mx_call_enter();
+  for (size_t i = 0; i < CACHES; i++) flush_transfers(&transfers[i], force);
+  mx_call_leave();
+}
+
+void mx_transfer_forget(void) {
+  mx_transfer_most = 0;
+  memset((void*)transfers, 0, sizeof(transfers));
+}
+
+bool mx_transfer_visit_locks(mx_lock_visit_fn* visit) {
+  for (size_t i = 0; i < CACHES; i++) {
+    if (!visit(&transfers[i].lock)) return false;
+  }
+  return true;
+}

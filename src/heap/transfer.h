@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The declarations of the transfer cache (see transfer.c).
+#ifndef MX_HEAP_TRANSFER_H
+#define MX_HEAP_TRANSFER_H
+
+#include "heap.h"
+
+// Builds that check, encode or keep track of each block have none.
+#define MX_TRANSFERS (MX_SECURE == 0 && MX_DEBUG == 0 && !MX_CHECKED_FREE && !MX_TRACK)
+
+// Whether there ever was a block: most programs never touch the caches' memory.
+extern mx_hidden mx_atomic(bool) mx_has_transfers;
+// So many bytes of a bin are kept at most; 0: none. Tests change it.
+extern mx_hidden size_t mx_transfer_most;
+
+MX_BEGIN_DECLS
+// Keeps a block of another thread's page, which this one frees, for whoever needs one of its bin.
+// False: it is to go to its page.
+bool mx_transfer_put(mx_page_t* page, mx_block_t* block);
+// Whether there may be a block for a theap; which takes it, or NULL. Its page is another thread's.
+bool mx_transfer_has(const mx_theap_t* theap, size_t bin);
+mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin);
+// How many blocks of a bin are kept, for tests.
+size_t mx_transfer_count(size_t bin);
+// Gives the blocks to their pages: in any case, or those that were not needed for a while.
+void mx_transfer_flush(bool force);
+// The main heap's memory is about to go: what is kept goes with it, and nothing is kept any more.
+void mx_transfer_forget(void);
+bool mx_transfer_visit_locks(mx_lock_visit_fn* visit);
+MX_END_DECLS
+
+#endif
