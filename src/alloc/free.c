@@ -67,7 +67,7 @@ static void push_remote(mx_page_t* page, void* block) {
 
 // A block that others may need. A function of its own, so that small ones pass with nothing saved.
 mx_noinline static void free_transferred(mx_page_t* page, mx_block_t* block) {
-  if (!mx_transfer_put(page, block)) push_remote(page, block);
+  if (!mx_transfer_put(mx_tls_theap, page, block)) push_remote(page, block);
 }
 
 // What is neither NULL nor a block of another thread's page, or may not be.

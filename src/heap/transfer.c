@@ -65,9 +65,9 @@ static void count_transfers(mx_transfers_t* t, size_t bin, size_t change, size_t
   mx_store_relaxed(&t->bytes, mx_load_relaxed(&t->bytes) + change * size);
 }
 
-bool mx_transfer_put(mx_page_t* page, mx_block_t* block) {
+bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
   const size_t bin = page->bin, size = page->block_size, caches = caches_now();
-  mx_transfers_t* const t = transfers_of(mx_tls_theap, caches);
+  mx_transfers_t* const t = transfers_of(theap, caches);
   if (!has_transfer_room(t, bin, size, caches) || !mx_page_has_thread(page)) return false;
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;

@@ -14,9 +14,9 @@ extern mx_hidden mx_atomic(bool) mx_has_transfers;
 extern mx_hidden size_t mx_transfer_most;
 
 MX_BEGIN_DECLS
-// Keeps a block of another thread's page, which this one frees, for whoever needs one of its bin.
+// Keeps a block of another thread's page, which the theap's frees, for who needs one of its bin.
 // False: it is to go to its page.
-bool mx_transfer_put(mx_page_t* page, mx_block_t* block);
+bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block);
 // Whether there may be a block for a theap; which takes it, or NULL. Its page is another thread's.
 bool mx_transfer_has(const mx_theap_t* theap, size_t bin);
 mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin);

@@ -7,6 +7,7 @@
 #include "stats.h"
 
 #include "../base/facts.h"
+#include "../heap/transfer.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -235,6 +236,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
   mx_theap_t* theap = mx_tls_theap;
   if (theap == NULL || theap == &mx_theap_empty) return;
   stats->threads.current = 1;
+  mx_transfer_flush(true);
   for (theap = theap->first; theap != NULL; theap = theap->links.next_in_thread) {
     add_theap(stats, theap);
   }
