@@ -245,7 +245,7 @@ bool mx_fork_let_go(mx_lock_t* lock) {
 
 bool mx_fork_let_go_in_child(mx_lock_t* lock) {
   if (mx_lock_is_mine(lock)) return mx_fork_let_go(lock);
-  lock->fork_level = lock->again = 0;
+  lock->fork_level = 0;
   mx_lock_reset(lock);
   return true;
 }
