@@ -18,7 +18,6 @@
 typedef struct mx_lock_s {
   mx_atomic(uintptr_t) holder;  // 0: free; else a thread's identity, and a bit that others wait
   uint32_t fork_level;          // the fork that took it, 0: none; its holder's
-  uint32_t again;               // how often that thread has it besides: see below
 } mx_lock_t;
 
 // Defined by the ground floor.
@@ -36,9 +35,7 @@ void mx_pause(unsigned turn);
 
 // ---- around a fork -----------------------------------------------------------------------------
 // A fork begins, takes locks, forks, lets go of them and ends. It may be interrupted by another one
-// of the same thread at any place. What its thread calls meanwhile (in a handler that was
-// registered before the library's, behind its back) gets the locks that the fork has, and gives
-// them back to it.
+// of the same thread at any place.
 typedef bool mx_lock_visit_fn(mx_lock_t* lock);
 
 void mx_fork_begin(void);

@@ -103,11 +103,7 @@ static mx_noreturn void fail_for_itself(void) {
 // each sleep no more is counted than was asked for.
 static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t msecs) {
   const uintptr_t self = mx_thread_id();
-  if (mx_lock_is_mine(lock)) {
-    if (lock->fork_level == 0) fail_for_itself();
-    lock->again++;
-    return true;
-  }
+  if ((MX_DEBUG > 0 || MX_SECURE > 0) && mx_lock_is_mine(lock)) fail_for_itself();
   for (unsigned spins = 0; spins < SPINS; spins++) {
     if (mx_load_relaxed(&lock->holder) == 0 && take_lock(lock, self)) return true;
     mx_spin_hint();
@@ -148,11 +144,6 @@ void mx_lock_acquire(mx_lock_t* lock) {
 }
 
 void mx_lock_release(mx_lock_t* lock) {
-  if (mx_unlikely(lock->again != 0)) {
-    lock->again--;
-    mx_call_leave();
-    return;
-  }
   const uintptr_t was = mx_exchange_acq_rel(&lock->holder, (uintptr_t)0);
   mx_check((was & ~WAITED) == mx_thread_id());
   if (mx_unlikely((was & WAITED) != 0)) wake_one(lock);
