@@ -39,7 +39,10 @@ static bool prove_overflows;
 #undef mx_take
 #undef mx_take_zero
 static void* mx_alloc_in(mx_theap_t* theap, size_t size);
+static void prove_free(void* p);
+#define mx_free(p) prove_free(p)
 #include "alloc/realloc.c"
+#undef mx_free
 
 mx_facts_t mx_facts;
 mx_page_t mx_page_none;
@@ -58,6 +61,12 @@ static void start(void) {
   prove_theap.heap = &prove_heap;
   prove_block = 0;
   prove_failed = false;
+}
+
+// Another block may be had then.
+static void prove_free(void* p) {
+  claim(p == NULL || (uintptr_t)p == prove_block);
+  prove_block = 0;
 }
 
 // A block that shares its page: at least as large as it must be, and at least as aligned as that
