@@ -123,6 +123,8 @@ static void give_to_page(mx_block_t* block) {
 static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
   const uint32_t count = mx_load_relaxed(&t->counts[bin]);
   const uint32_t goes = (force ? count : t->least[bin]);
+  t->least[bin] = count - goes;
+  if (goes == 0) return NULL;  // and no block is looked at
   mx_block_t* before = NULL;
   mx_block_t* first = t->first[bin];
   for (uint32_t i = goes; i < count; i++) {
@@ -132,7 +134,6 @@ static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
   if (before != NULL) before->next = (uintptr_t)0;
   else t->first[bin] = NULL;
   count_transfers(t, bin, 0 - (size_t)goes, mx_bin_size(bin));
-  t->least[bin] = count - goes;
   return first;
 }
 
