@@ -10,10 +10,6 @@
 #include "alloc.h"
 #include "fast.h"
 
-static bool is_mine(const mx_page_t* page) {
-  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_id();
-}
-
 mx_noinline void mx_free_emptied(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   mx_call_enter();
@@ -93,7 +89,7 @@ mx_noinline void mx_free_slow(void* p) {
     mx_zeroblock_free(page, block);
     return;
   }
-  if (is_mine(page)) {
+  if (mx_page_is_mine(page)) {
     free_local(page, block);
     return;
   }
@@ -103,11 +99,11 @@ mx_noinline void mx_free_slow(void* p) {
 }
 
 mx_noinline void mx_free_other(void* p, mx_page_t* page) {
-  if (mx_harden_has_canaries(page) && !is_mine(page) && mx_harden_put_remote(page, p)) {
+  if (mx_harden_has_canaries(page) && !mx_page_is_mine(page) && mx_harden_put_remote(page, p)) {
     push_remote(page, p);
     return;
   }
-  if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !is_mine(page))) {
+  if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !mx_page_is_mine(page))) {
     if (MX_TRANSFERS && mx_unlikely(page->bin > MX_SMALL_BINS)) {
       free_transferred(page, (mx_block_t*)p);
       return;

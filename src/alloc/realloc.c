@@ -55,8 +55,7 @@ static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_g
 // Only its owner marks a page, and one of a huge block is nobody's: a block that was transferred
 // is of another thread's page.
 static bool is_markable(const mx_page_t* page) {
-  const uintptr_t owner = mx_load_relaxed(&page->owner);
-  return mx_page_is_huge(page) || (owner & ~MX_OWNER_TAGS) == mx_thread_id();
+  return mx_page_is_huge(page) || mx_page_is_mine(page);
 }
 
 // The result lies `skip` bytes behind the start of an aligned block.

@@ -144,8 +144,7 @@ static void repair_list(mx_page_t* page) {
 // Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
 static bool is_vanished(const mx_page_t* page) {
   if (mx_page_is_huge(page) || page->bin == 0) return false;
-  if ((mx_load_relaxed(&page->remote) & MX_OWNED) == 0) return false;
-  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) != mx_thread_id();
+  return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0 && !mx_page_is_mine(page);
 }
 
 static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {

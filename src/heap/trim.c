@@ -98,8 +98,7 @@ static size_t trim_refaults(mx_subproc_t* subproc) {
 static void trim_page(mx_page_t* page, int* budget) {
   // A page that rests has been made: what the promise depends on is there.
   if ((mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
-  const uintptr_t owner = mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS;
-  mx_page_make_holes(page, owner == mx_thread_id());
+  mx_page_make_holes(page, mx_page_is_mine(page));
   (*budget)--;
 }
 

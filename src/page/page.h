@@ -43,6 +43,7 @@
 #include "../base/facts.h"
 #include "../base/sizeclass.h"
 #include "../mem/pagemap.h"
+#include "../os/thread.h"
 
 typedef struct mx_block_s {
   uintptr_t next;  // a link, see freelist.h
@@ -291,6 +292,11 @@ mx_inline void* mx_page_block_of(const mx_page_t* page, const void* p) {
 mx_inline void mx_page_set_owner(mx_page_t* page, uintptr_t tid) {
   mx_check(page != &mx_page_none && (tid & ~MX_OWNER_TAGS) != 0);
   mx_store_relaxed(&page->owner, tid | mx_load_relaxed(&page->shifted));
+}
+
+// Whether the calling thread is the page's owner, whatever the tags say.
+mx_inline bool mx_page_is_mine(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_id();
 }
 
 // Whether p is the start of a carved block of this page. Owner only.
