@@ -39,22 +39,25 @@ mx_inline void* mx_calloc_in(mx_theap_t* theap, size_t count, size_t size) {
   return block;
 }
 
+// Whether p is the start of a block that shares its page, and which; false says nothing yet.
+mx_inline bool mx_is_plain_block(const void* p, mx_page_t** page) {
+  if (!MX_KNOWS_BLOCKS || mx_unlikely(!mx_pagemap_is_near(p))) return false;
+  *page = mx_pagemap_get_near(p);
+  return mx_page_begins_block(*page, p);
+}
+
 // The usable bytes of a block, 0 when p is none of ours.
 mx_inline size_t mx_usable(const void* p) {
-  if (MX_KNOWS_BLOCKS && mx_likely(mx_pagemap_is_near(p))) {
-    const mx_page_t* const page = mx_pagemap_get_near(p);
-    if (mx_likely(mx_page_begins_block(page, p))) return page->block_size;
-  }
-  return mx_usable_size(p);
+  mx_page_t* page;
+  return mx_likely(mx_is_plain_block(p, &page)) ? page->block_size : mx_usable_size(p);
 }
 
 // Whether a block of the theap's heap can stay what it is when it gets this size; false says
 // nothing yet.
 mx_inline bool mx_can_stay(const mx_theap_t* theap, void* p, size_t size) {
   if (MX_HARDEN) return mx_harden_stays(theap, p, size);
-  if (!MX_KNOWS_BLOCKS || !mx_pagemap_is_near(p)) return false;
-  const mx_page_t* const page = mx_pagemap_get_near(p);
-  if (!mx_page_begins_block(page, p)) return false;
+  mx_page_t* page;
+  if (!mx_is_plain_block(p, &page)) return false;
   const size_t usable = page->block_size;
   return usable - size <= usable / 2 && mx_load_relaxed(&theap->heap) == mx_page_heap(page);
 }

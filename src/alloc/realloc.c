@@ -177,21 +177,29 @@ static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool 
   return stays;
 }
 
+static bool find_block(const void* p, mx_page_t** page, size_t* usable) {
+  *page = mx_pagemap_find(p);
+  if (mx_harden_knows(p, usable)) return true;
+  if (mx_block_of(p) == NULL) return false;
+  *usable = mx_usable_size(p);
+  return true;
+}
+
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero) {
   if (p == NULL) return alloc_any(theap, size, align, offset, zero);
   mx_check(size > 0);
+  mx_page_t* page;
   size_t usable;
-  const bool is_known = mx_harden_knows(p, &usable);
-  if (mx_unlikely(!is_known && mx_block_of(p) == NULL)) {
+  if (mx_likely(mx_is_plain_block(p, &page))) {
+    usable = page->block_size;
+  } else if (mx_unlikely(!find_block(p, &page, &usable))) {
     if (!MX_KNOWS_LIVE) mx_error(EINVAL, "realloc: invalid pointer %p\n", p);
     else mx_verify_pointer("realloc", p);
     mx_os_set_errno(EINVAL);
     return NULL;
   }
-  if (!is_known) usable = mx_usable_size(p);
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
-  mx_page_t* const page = mx_pagemap_get(p);
   const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
   if (aligned && same_heap) {
     if (can_stay(page, p, usable, size, zero)) return p;
