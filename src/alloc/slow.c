@@ -179,7 +179,9 @@ void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
   return alloc_from(theap->bins.front, size, theap, true, false, &mx_alloc_slow);
 }
 
-// Clears 64 to 1,024 bytes with stores that may overlap: so short, memset takes longer.
+#define CLEAR_MEDIUM_MAX 512
+
+// Clears 64 bytes to so many with stores that may overlap: so short, memset takes longer.
 mx_inline void clear_medium(uint8_t* p, size_t size) {
   static const struct { uint64_t words[16]; } zero = {{0}};
   uint8_t* const end = p + size;
@@ -197,8 +199,8 @@ mx_inline void clear_medium(uint8_t* p, size_t size) {
 }
 
 mx_noinline void* mx_calloc_medium(size_t total, mx_theap_t* theap) {
-  const bool is_small = (total - MX_SIZE_MIN <= MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN);
-  if (mx_unlikely(!is_small)) return mx_zalloc_in(theap, total);
+  const bool is_short = (total - MX_SIZE_MIN <= CLEAR_MEDIUM_MAX - MX_PAD - MX_SIZE_MIN);
+  if (mx_unlikely(!is_short)) return mx_zalloc_in(theap, total);
   const size_t rounded = mx_align_up(total + MX_PAD, MX_ALIGN);
   mx_block_t* block = mx_take(theap->bins.front[rounded / MX_ALIGN], total, true);
   if (mx_unlikely(block == NULL)) {
