@@ -86,6 +86,7 @@ typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory,
   uint64_t slack_seen[MX_BIN_WORDS];  // a round found it half carved at most
+  uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
 } mx_theap_trimming_t;
 
 // Where a pass of collecting is that stops between pages.

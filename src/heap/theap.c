@@ -182,8 +182,11 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
 }
 
 // A current page counts itself as used, so no free() tells that it became empty: bins that a
-// program has done with are found here. One that was empty in two rounds goes.
-static void release_idle(mx_theap_t* theap) {
+// program has done with are found here. One that was empty in two rounds goes. One of which no
+// more than an OS page is carved is as much work to make again and holds less, so that it stays
+// until RETAIN_MSECS have passed: a buffer that grows by small steps passes through all bins, and
+// so does the next one.
+static void release_idle(mx_theap_t* theap, bool all) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     mx_page_t* const page = theap->bins.current[bin];
     if (page == &mx_page_none) continue;
@@ -192,7 +195,7 @@ static void release_idle(mx_theap_t* theap) {
       if (mx_unlikely(mx_has_bit(theap->trimming.slack, bin))) mx_theap_look_for_slack(theap, page);
     } else if (!mx_has_bit(theap->trimming.idle, bin)) {
       mx_set_bit(theap->trimming.idle, bin);
-    } else {
+    } else if (all || page->capacity * page->block_size > mx_facts.os_page) {
       mx_clear_bit(theap->trimming.idle, bin);
       mx_theap_set_current(theap, bin, &mx_page_none);
       page->used = 0;
@@ -204,8 +207,8 @@ static void release_idle(mx_theap_t* theap) {
 // Where addresses are scarce, a thread that wants more gives back what it has and does not use.
 static void release_empty(mx_theap_t* theap) {
   release_retained(theap);
-  release_idle(theap);
-  release_idle(theap);
+  release_idle(theap, true);
+  release_idle(theap, true);
 }
 
 // A page of the full list that others freed into. Of a long list each search looks at a few.
@@ -555,9 +558,12 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   // Large blocks are few, and each may be what a round's visits together are not.
   bool is_due = ((is_round || size > MX_SHARED_MAX) && has_grown(&theap->collecting));
   if (is_round) {
-    release_idle(theap);
+    const uint32_t now = (uint32_t)mx_os_clock_msecs();
+    const bool all = (now - theap->trimming.all_went >= RETAIN_MSECS);
+    if (all) theap->trimming.all_went = now;
+    release_idle(theap, all);
     mx_magazines_clear(theap, false);
-    if (theap->retained.slices > 0) age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
+    age_retained(theap, now, 0);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0) {

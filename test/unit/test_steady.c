@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Where blocks are replaced at random and hardly any is free, the slow path is taken for many at a
-// time, and what that costs in memory is bounded.
+// time, and what that costs in memory is bounded. A buffer that grows by small steps passes through
+// all sizes; the next one finds their pages, and when there is none for long they go.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../../include/mimalloc.h"
+#include "../../src/heap/huge_cache.h"
 #include "../../src/heap/theap.h"
 #include "../../src/heap/thread_life.h"
+#include "../../src/os/os.h"
 
 #define BLOCKS ((size_t)100000)
 #define BYTES ((size_t)48)
 #define TURNS (10 * BLOCKS)
+#define BUFFERS 200
 
 static int failures;
 
@@ -26,6 +30,42 @@ static uint32_t next_random(void) {
 }
 
 static intptr_t slices_in_use(void) { return mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
+
+static void grow_buffers(void) {
+  for (int i = 0; i < BUFFERS; i++) {
+    void* p = NULL;
+    for (size_t size = 16; size <= 3000; size += 16) p = mi_realloc(p, size);
+    mi_free(p);
+  }
+}
+
+// Takes the slow path, for a size that nothing else here has.
+static void visit(int count) {
+  for (int i = 0; i < count; i++) mi_free(mi_malloc((size_t)8 << 20));
+}
+
+static void growing_buffers(void) {
+  mx_theap_t* const theap = mx_thread_theap();
+  mi_collect(true);
+  const intptr_t before = slices_in_use();
+  grow_buffers();
+  const intptr_t more = slices_in_use() - before;
+  const size_t visits = (size_t)theap->visits;
+  const uint64_t since = mx_os_clock_msecs();
+  grow_buffers();
+  // All pages may have gone once in 250 ms, and be made again.
+  const size_t rounds = 1 + (size_t)(mx_os_clock_msecs() - since) / 250;
+  const size_t taken = (size_t)theap->visits - visits;
+  EXPECT(taken <= rounds * 400);
+  EXPECT(more > 20);
+  const uint64_t now = mx_os_clock_msecs();
+  while (mx_os_clock_msecs() - now < 300) visit(1);
+  visit(100);
+  mx_huge_cache_flush(true);
+  EXPECT(slices_in_use() - before < more / 4);
+  printf("%zu visits for %d buffers, %ld slices, then %ld\n", taken, BUFFERS, (long)more,
+         (long)(slices_in_use() - before));
+}
 
 int main(void) {
   void** const blocks = (void**)calloc(BLOCKS, sizeof(void*));
@@ -49,5 +89,6 @@ int main(void) {
          (long)more, failures);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
   free(blocks);
+  growing_buffers();
   return failures != 0;
 }
