@@ -3,6 +3,7 @@
 """The parts of tools/kernels.py that need no emulator: what it reads, and what it writes."""
 
 import gzip
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -16,6 +17,22 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 from kernels import image, machine, outcome, packages, rows  # noqa: E402
+
+# The script has the name of its package.
+SPEC = importlib.util.spec_from_file_location(
+    "kernels_script", pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "kernels.py")
+script = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(script)
+
+
+class Programs(unittest.TestCase):
+    def test_targets(self):
+        known = "... mimalloc\n... mimalloc-memory-patterns\nmimalloc-stress-steps: phony\n"
+        self.assertEqual(script.program_of("stress-steps", known), "mimalloc-stress-steps")
+        self.assertEqual(script.program_of("stress-steps-in-new-ways", known), "mimalloc-stress-steps")
+        self.assertEqual(script.program_of("memory", known), "mimalloc-memory-patterns")
+        with self.assertRaises(script.Failure):
+            script.program_of("stress-other", known)
 
 
 class Sources(unittest.TestCase):
