@@ -63,7 +63,8 @@ static void test_given_back(void) {
 
 static void test_aligned(void) {
   const int64_t before = mx_load_relaxed(&mx_process_counters.reserved.current);
-  for (size_t align = mx_facts.os_page; align <= 4 * MX_GIB; align *= 4) {
+  // No further: where not all is lent that is asked for, a small machine has no more.
+  for (size_t align = mx_facts.os_page; align <= MX_GIB; align *= 4) {
     for (size_t size = mx_facts.os_page; size <= 64 * MX_KIB; size *= 16) {
       unsigned char* const p = (unsigned char*)mx_vmem_map(size, align, true);
       EXPECT(p != NULL && mx_is_aligned(p, align) && p[0] == 0 && p[size - 1] == 0);
