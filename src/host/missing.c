@@ -39,8 +39,13 @@ void mx_host_each_module(void (*visit)(void* arg, const mx_module_t* module), vo
   (void)visit, (void)arg;
 }
 
-int mx_host_file_make(const char* path) {
+bool mx_host_file_is_lasting(const char* path) {
   (void)path;
+  return false;
+}
+
+int mx_host_file_make(const char* path, bool is_lasting) {
+  (void)path, (void)is_lasting;
   return -1;
 }
 

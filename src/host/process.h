@@ -39,8 +39,10 @@ typedef struct mx_module_s {
 void mx_host_each_module(void (*visit)(void* arg, const mx_module_t* module), void* arg);
 
 // ---- files -------------------------------------------------------------------------------------
-// A new file, which nothing of that name may be there for; -1 with errno.
-int mx_host_file_make(const char* path);
+// Whether what is there must not be replaced: a device, a pipe, a link.
+bool mx_host_file_is_lasting(const char* path);
+// Opens that to be written, or makes a new file, of a name that nothing has; -1 with errno.
+int mx_host_file_make(const char* path, bool is_lasting);
 bool mx_host_file_write(int file, const void* data, size_t size);
 // False: what was written may be lost.
 bool mx_host_file_close(int file);

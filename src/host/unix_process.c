@@ -31,11 +31,17 @@
 
 // ---- files -------------------------------------------------------------------------------------
 
-int mx_host_file_make(const char* path) {
+bool mx_host_file_is_lasting(const char* path) {
+  struct stat info;
+  return lstat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+int mx_host_file_make(const char* path, bool is_lasting) {
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (is_lasting ? O_TRUNC : O_EXCL);
   // A file system that is a program, or far away, may be interrupted.
   int file = -1;
   for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
-    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    file = open(path, how, 0644);
     if (file >= 0 || errno != EINTR) break;
   }
   return file;

@@ -2,7 +2,8 @@
 // The dumps: a table of numbers becomes a stream or a file.
 //
 // A file is written under another name in the same folder and renamed when it is whole, so that
-// nobody ever finds half of one. Several threads may dump at a time, each its own.
+// nobody ever finds half of one. Several threads may dump at a time, each its own. A device, a pipe
+// and a link are written to: /dev/stdout is no file to be replaced.
 #include <errno.h>
 #include <string.h>
 
@@ -97,10 +98,12 @@ static void write_file(void* arg, const char* data, size_t size) {
 // 0, or an error of the system.
 static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* path,
                    const char* aside) {
-  prof_file_t f = {mx_host_file_make(aside), 0};
+  const bool is_lasting = mx_host_file_is_lasting(path);
+  prof_file_t f = {mx_host_file_make(is_lasting ? path : aside, is_lasting), 0};
   if (f.file < 0) return errno != 0 ? errno : ENOSYS;
   if (!mx_prof_dump_to(kind, format, &write_file, &f) && f.error == 0) f.error = ENOMEM;
   if (!mx_host_file_close(f.file) && f.error == 0) f.error = errno;
+  if (is_lasting) return f.error;
   if (f.error == 0 && !mx_host_file_rename(aside, path)) f.error = errno;
   if (f.error != 0) mx_host_file_remove(aside);
   return f.error;

@@ -131,6 +131,31 @@ def check_signal(options):
         expect(scene.process.poll() is None, "and the program goes on")
 
 
+def check_places(options):
+    """What is no file of its own is written to, and stays what it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipe, link, target, full = (pathlib.Path(folder) / name
+                                    for name in ("p.pb.gz", "l.pb.gz", "t", "full"))
+        os.mkfifo(pipe)
+        link.symlink_to(target)
+        full.symlink_to("/dev/full")
+        with Scene(options, "grow", prof_at_exit=1, prof_file=pipe) as scene:
+            reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+            scene.wait()
+            expect(pipe.is_fifo(), "a pipe stays one")
+            if pipe.is_fifo():
+                expect(pprof.read_pprof(reader.communicate(timeout=WAIT)[0]).samples, "a pipe")
+            reader.kill()
+        with Scene(options, "grow", prof_at_exit=1, prof_file=link) as scene:
+            scene.wait()
+        expect(link.is_symlink() and pprof.read_pprof(target.read_bytes()).samples, "a link")
+        with Scene(options, "grow", prof_at_exit=1, prof_file=full) as scene:
+            scene.wait()
+            expect("unable to write" in scene.text(), "a device that is full")
+        expect(full.is_symlink(), "the way to a device stays one")
+        expect(len(list(pathlib.Path(folder).iterdir())) == 4, "nothing is left beside them")
+
+
 def check_bytes(options):
     # It allocates 129 MiB, and 65 MiB are the peak.
     with Scene(options, "grow", prof_interval="16MiB") as scene:
@@ -171,6 +196,7 @@ def main():
     parser.add_argument("--program", required=True)
     options = parser.parse_args()
     check_signal(options)
+    check_places(options)
     check_bytes(options)
     check_limit(options)
     print(f"{failures} failures")

@@ -191,7 +191,10 @@ static void test_files(void) {
   size_t sum = 0;
   EXPECT(!mx_host_file_read("/proc/self/no such file", &add_size, &sum) && sum == 0);
   EXPECT(mx_host_file_read("/proc/self/exe", &add_size, &sum) && sum > 4096);
-  EXPECT(mx_host_file_make("/proc/self/exe") < 0);
+  EXPECT(mx_host_file_is_lasting("/proc/self/exe") && mx_host_file_is_lasting("/dev/null"));
+  EXPECT(!mx_host_file_is_lasting("/proc") && !mx_host_file_is_lasting("/proc/self/no such file"));
+  EXPECT(!mx_host_file_is_lasting("/proc/self/status"));
+  EXPECT(mx_host_file_make("/proc/self/exe", false) < 0);
   int ends[2];
   pthread_t reader;
   sigset_t alarms;
