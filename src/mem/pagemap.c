@@ -56,12 +56,14 @@ static size_t near_table_size(unsigned bits) {
   return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), CHUNK_SIZE);
 }
 
-// Secure builds place each arena at random, for which they need room.
+// Secure builds place each arena at random, for which they need room: of addresses, and for a table
+// of 128 MiB, which a limit may count.
 #define NEAR_BITS_RANDOM 40
 
 static unsigned wanted_bits(void) {
   unsigned bits = mx_min(mx_facts.near_bits, mx_facts.va_bits);
-  if (MX_RANDOM_ADDRESS) bits = mx_min(mx_max(bits, NEAR_BITS_RANDOM), mx_facts.va_bits);
+  const bool is_wide = (MX_RANDOM_ADDRESS && !mx_os_is_scarce());
+  if (is_wide) bits = mx_min(mx_max(bits, NEAR_BITS_RANDOM), mx_facts.va_bits);
   const long asked = mx_option(max_vabits);
   if (asked <= 0 || asked >= (long)bits) return bits;
   return mx_max((unsigned)asked, mx_min(bits, NEAR_BITS_LEAST));

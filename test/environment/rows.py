@@ -123,7 +123,7 @@ def eight_times(place, ways):
 
 
 def limits():
-  for mib in (30, 64, 200, 1000, 4000):
+  for mib in (30, 64, 140, 200, 1000, 4000):
     place = f"RLIMIT_AS {mib} MB"
     ways = [f"as={mib}"]
     big = mib >= 1000
