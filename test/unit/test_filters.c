@@ -146,7 +146,10 @@ static void no_guards(void) {
 // What the kernel can do it may refuse for some memory: that has none then.
 static void guards_of_some(void) {
   unsigned char* const p = memory(4);
-  if (madvise(p, unit, 102 /* MADV_GUARD_INSTALL */) != 0) return;  // Linux before 6.13
+  const int saved = errno;
+  const bool in_tables = (madvise(p, unit, 102 /* MADV_GUARD_INSTALL */) == 0);
+  errno = saved;
+  if (!in_tables) return;  // Linux before 6.13
   EXPECT(mx_os_guard(p, unit, true));
   refuse(SYS_madvise, EINVAL);
   refuse(SYS_mprotect, 0);  // nobody asks for that
