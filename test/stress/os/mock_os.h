@@ -51,4 +51,13 @@ void mock_node(unsigned number);
 // There are no random numbers.
 void mock_random_fails(bool fails);
 
+// What was asked of the system, by kind.
+#define MOCK_KINDS(X)                                                                          \
+  X(map) X(map_large) X(unmap) X(move) X(commit) X(decommit) X(purge) X(reset) X(protect)      \
+  X(guard) X(unguard) X(advise) X(fill) X(refuse) X(look)
+#define MOCK_KIND(name) MOCK_##name,
+typedef enum mock_kind_s { MOCK_KINDS(MOCK_KIND) MOCK_KIND_COUNT } mock_kind_t;
+typedef struct mock_asked_s { unsigned long calls, bytes; } mock_asked_t;
+mock_asked_t mock_asked(mock_kind_t kind);
+
 #endif
