@@ -653,8 +653,8 @@ static const struct {
     {"subprocs", &subprocs, ""},
     {"mixed, limited", &mixed, "MIMALLOC_MEMORY_LIMIT=30000"},
     {"mixed, large OS pages", &mixed, "MIMALLOC_ALLOW_LARGE_OS_PAGES=1"},
-    {"mixed, scarce", &mixed, "MOCK_SCARCE=1"},
-    {"holes, scarce", &holes, "MOCK_SCARCE=1"},
+    {"mixed, scarce", &mixed, "SCARCE=1"},
+    {"holes, scarce", &holes, "SCARCE=1"},
     {"mixed, committed as used", &mixed, "ulimit -d 104857600;"},
     {"large, committed as used", &large_blocks, "ulimit -d 104857600;"},
     {"mixed, refused", &mixed, "MOCK_FAIL=7/"},
@@ -718,6 +718,7 @@ static int child(size_t n) {
   mock_large(3, 1, false);
   mi_option_set(mi_option_max_warnings, 0);
   place_all();
+  if (getenv("SCARCE") != NULL) mx_store_relaxed(&mx_os_scarce, true);  // after the start has asked
   mi_free(mi_malloc(1));
   if (mx_facts.os_page != 4096) return 77;
   say("begin");
