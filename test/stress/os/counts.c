@@ -553,6 +553,29 @@ static void guarded(void) {
   say("filled");
   take_all(1);
   say("freed");
+  mi_theap_guarded_set_sample_rate(mi_theap_get_default(), 11, 5);
+  mi_theap_guarded_set_size_bound(mi_theap_get_default(), 100, 900);
+  run_of(40, 24, 3000, 20);
+  say("of some sizes");
+  take_all(1);
+  say("freed again");
+}
+
+// Blocks of no bytes, which lie in slices of their own in hardened builds.
+static void empty_blocks(void) {
+  static void* empty[9000];
+  for (int n = 0; n < 3; n++) {
+    for (size_t i = 0; i < 9000; i++) {
+      if (empty[i] == NULL) empty[i] = (i % 50 == 0 ? mi_malloc_aligned(0, 4096) : mi_malloc(0));
+    }
+    say(n == 0 ? "first" : n == 1 ? "second" : "third");
+    for (size_t i = 0; i < 9000; i += 2 + (size_t)n) {
+      mi_free(empty[i]);
+      empty[i] = NULL;
+    }
+  }
+  for (size_t i = 0; i < 9000; i++) mi_free(empty[i]);
+  say("freed");
 }
 
 // Sub-processes with blocks of their own; what one leaves is another's.
@@ -647,6 +670,7 @@ static const struct {
     {"arenas", &arenas, ""},
     {"huge OS pages", &huge_os_pages, ""},
     {"guarded", &guarded, "MIMALLOC_GUARDED_SAMPLE_RATE=40 MIMALLOC_GUARDED_SAMPLE_SEED=7"},
+    {"empty", &empty_blocks, ""},
     {"mixed", &mixed, ""},
     {"mixed, collected often", &mixed,
      "MIMALLOC_GENERIC_COLLECT=50 MIMALLOC_PAGE_FULL_RETAIN=0 MIMALLOC_PAGE_MAX_CANDIDATES=1"},
@@ -659,6 +683,9 @@ static const struct {
     {"large, committed as used", &large_blocks, "ulimit -d 104857600;"},
     {"mixed, refused", &mixed, "MOCK_FAIL=7/"},
     {"mixed, torn", &mixed, "MOCK_FAIL=5/ MOCK_FAULT=torn"},
+    {"medium, half done", &medium_blocks,
+     "ulimit -d 104857600; MOCK_FAIL=3/ MOCK_FAULT=half MIMALLOC_PURGE_DELAY=100"},
+    {"threads, scarce", &threads, "SCARCE=1 MOCK_FAIL=9/"},
     {"large, uncut", &large_blocks, "MOCK_FAIL=4/ MOCK_FAULT=uncut"},
     {"mixed, with zeros", &mixed,
      "MIMALLOC_ZERO_ON_FREE=1 MIMALLOC_PURGE_DELAY=50 MIMALLOC_PAGE_FULL_RETAIN=8"},
