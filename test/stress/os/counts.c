@@ -472,6 +472,23 @@ static void used_by_many(void) {
   say("end");
 }
 
+// Huge blocks of all sizes, which come again and again, some soon and some late.
+static void huge_again(void) {
+  for (int n = 0; n < 8; n++) {
+    for (size_t i = 0; i < 60; i++) put(i, (600 << 10) + (i * (37 + (size_t)n) % 41) * (60 << 10));
+    for (size_t i = 0; i < 60; i += 1 + (size_t)n % 3) take(i);
+    mock_sleep(n % 2 == 0 ? 30 : 700);
+    for (size_t i = 0; i < 60; i++) {
+      if (places[i] == NULL) put(i, (550 << 10) + (i % 7) * (90 << 10));
+    }
+    take_all(1);
+    if (n % 4 == 3) say(n == 3 ? "first" : "second");
+    if (n == 5) mi_collect(true);
+  }
+  idle(3000);
+  say("end");
+}
+
 // What hardened builds clear of freed blocks, in a share of the time.
 static void cleared(void) {
   for (int n = 0; n < 12; n++) {
@@ -664,6 +681,7 @@ static const struct {
     {"heaps", &heaps, ""},
     {"used by many", &used_by_many, ""},
     {"cleared", &cleared, ""},
+    {"huge again", &huge_again, ""},
     {"rounds", &rounds, ""},
     {"rounds, uncommitted", &rounds, "MIMALLOC_ARENA_EAGER_COMMIT=0 MIMALLOC_PURGE_DELAY=200"},
     {"holes", &holes, ""},
@@ -681,12 +699,12 @@ static const struct {
     {"holes, scarce", &holes, "SCARCE=1"},
     {"mixed, committed as used", &mixed, "ulimit -d 104857600;"},
     {"large, committed as used", &large_blocks, "ulimit -d 104857600;"},
-    {"mixed, refused", &mixed, "MOCK_FAIL=7/"},
-    {"mixed, torn", &mixed, "MOCK_FAIL=5/ MOCK_FAULT=torn"},
+    {"mixed, refused", &mixed, "FAIL=7"},
+    {"mixed, torn", &mixed, "FAIL=5 FAULT=torn"},
     {"medium, half done", &medium_blocks,
-     "ulimit -d 104857600; MOCK_FAIL=3/ MOCK_FAULT=half MIMALLOC_PURGE_DELAY=100"},
-    {"threads, scarce", &threads, "SCARCE=1 MOCK_FAIL=9/"},
-    {"large, uncut", &large_blocks, "MOCK_FAIL=4/ MOCK_FAULT=uncut"},
+     "ulimit -d 104857600; FAIL=3 FAULT=half MIMALLOC_PURGE_DELAY=100"},
+    {"threads, scarce", &threads, "SCARCE=1 FAIL=9"},
+    {"large, uncut", &large_blocks, "FAIL=4 FAULT=uncut"},
     {"mixed, with zeros", &mixed,
      "MIMALLOC_ZERO_ON_FREE=1 MIMALLOC_PURGE_DELAY=50 MIMALLOC_PAGE_FULL_RETAIN=8"},
 };
@@ -745,6 +763,8 @@ static int child(size_t n) {
   mock_large(3, 1, false);
   mi_option_set(mi_option_max_warnings, 0);
   place_all();
+  mock_fault(getenv("FAULT"));
+  if (getenv("FAIL") != NULL) mock_fail_every(atol(getenv("FAIL")));
   if (getenv("SCARCE") != NULL) mx_store_relaxed(&mx_os_scarce, true);  // after the start has asked
   mi_free(mi_malloc(1));
   if (mx_facts.os_page != 4096) return 77;
@@ -771,7 +791,7 @@ static bool run_all(const char* self) {
   for (size_t n = 0; n < COURSES; n++) {
     char command[700], line[8000];
     const char* const where = courses[n].where;
-    if (MX_RANDOM_ADDRESS && strstr(where, "MOCK_FAIL") != NULL) continue;  // which calls is not known
+    if (MX_RANDOM_ADDRESS && strstr(where, "FAIL=") != NULL) continue;  // which calls is not known
     // Variables hold for the program that follows, limits for all that do.
     snprintf(command, sizeof(command), "%s MIMALLOC_BACKGROUND_PURGE=0 '%s' course %zu", where, self, n);
     FILE* const f = popen(command, "r");

@@ -116,6 +116,12 @@ void mock_fail_after(long others) {
   fail_at = calls + 1 + others;
 }
 void mock_fail_next(void) { mock_fail_after(0); }
+void mock_fail_every(long number) {
+  calls = 0;
+  fails_after = 0;
+  fails_multiples = 1;
+  fail_at = number;
+}
 void mock_fail_all(void) {
   mock_fail_next();
   fails_after = 1;

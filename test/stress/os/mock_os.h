@@ -19,6 +19,8 @@ void mock_heal(void);
 // The next call fails, or the one after so many others.
 void mock_fail_next(void);
 void mock_fail_after(long others);
+// Every one of so many fails from now on.
+void mock_fail_every(long number);
 // All calls fail from now on.
 void mock_fail_all(void);
 // Nothing can be made inaccessible, whatever else succeeds.
