@@ -743,7 +743,7 @@ static void place_all(void) {
   size_t depth = 0;
   uintptr_t at = 0;
   // Each takes two units.
-  while (place_near_from(depth) % (2 * MX_NEAR_UNIT) != PLACED) check(++depth < 20000);
+  while (place_near_from(depth) % (2 * MX_NEAR_UNIT) != PLACED) check(++depth < 80000);
   int more = 8;
   while (next_place(MX_ZONE_NEAR) % MX_GIB != PLACED + 2 * MX_NEAR_UNIT) check(--more > 0);
   for (more = 16384; next_place(MX_ZONE_FAR) % MX_GIB != PLACED;) check(--more >= 0);
