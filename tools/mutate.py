@@ -8,7 +8,7 @@
 FILE is a .c or .h of src, FOLDER one of its folders; all but os are tried where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
 operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
 compiled once for each build, linked with the other objects, which are kept, into a shared library, and
-the test programs, which are kept as well, run on that: of a debug, a release and a secure build, the
+the test programs, which are kept as well, run on that: of a release, a debug and a secure build, the
 last first for what that alone has. Where the compiler makes the same of it in all builds it is no mutant. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
@@ -87,6 +87,11 @@ class Test:
     def sources(self):
         return [self.name + self.suffix, *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
 
+    def texts(self):
+        """What it is made of, and compares with."""
+        read = [ROOT / "test" / s for s in self.sources()] + [ROOT / c for c in self.command if c.endswith(".txt")]
+        return [file.read_text() for file in read]
+
 
 def replay(name, count):
     corpus = ROOT / "test/fuzz/corpus" / name
@@ -133,6 +138,9 @@ MOCKED = [Test(f"stress/os/{n}", kind="mocked", static=True, builds=("debug",))
           for n in ("refused", "pretended", "slices", "pressure", "newcomer", "guards", "oom")]
 MOCKED += [Test("stress/os/hardened", kind="mocked", static=True)]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
+COUNTS = ROOT / "test/stress/os/counts.txt"
+MOCKED += [Test("stress/os/counts", kind="mocked", static=True, builds=("release", "secure"),
+                command=("{program}", str(COUNTS)))]
 MOCKED += [Test("stress/os/large", kind="mocked", static=True, builds=("debug", "secure"))]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,
@@ -314,7 +322,7 @@ def run_quietly(command, **more):
 def compile_one(source, output, flags, sources=ROOT / "src"):
     """Wherever the sources lie the object is the same."""
     flags = [*flags, f"-ffile-prefix-map={sources}={ROOT / 'src'}"]
-    return run_quietly([*FLAGS_OF[source.suffix], *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-c", source, "-o", output])
+    return run_quietly([*FLAGS_OF[source.suffix], *FLAGS, *flags, "-I", ROOT / "include", "-I", sources, "-I", sources.parent, "-c", source, "-o", output])
 
 
 def kept(name, key, make):
@@ -331,8 +339,9 @@ def kept(name, key, make):
 
 def fresh_object(source, build, flags):
     more = TEST_STAMP if source.is_relative_to(ROOT / "test") else ""
-    if source.name == "static.c":
-        more = digest(*(f.read_text() for f in sorted((ROOT / "src").rglob("*.c"))))
+    if source.name in ("static.c", "mocked.c"):
+        more = digest(TEST_STAMP, (ROOT / "test/stress/os/mock_os.c").read_text(),
+                      *(f.read_text() for f in sorted((ROOT / "src").rglob("*.c"))))
     key = digest(source.read_text(), STAMP + more, build, *FLAGS, *flags)
     return kept(source.relative_to(ROOT).as_posix() + ".o", key,
                 lambda part: compile_one(source, part, [*BUILDS[build], *flags]))
@@ -365,9 +374,23 @@ def link_library(own, objects, folder):
     return run_quietly([*CC, "-shared", "-o", folder / "libunder.so", *own, *objects, *LINKED])
 
 
+def whole_source(kind, sources):
+    """The source that includes all others of a kind."""
+    if kind != "mocked":
+        return sources / "static.c"
+    lines = (ROOT / "src/static.c").read_text().splitlines()
+    left_out = re.compile(f'#include "({KINDS[kind][0]})')
+    text = "\n".join([*(line for line in lines if not left_out.match(line)),
+                      *(f'#include "{m}"' for m in KINDS[kind][1])]) + "\n"
+    source = OUT / "mocked.c"
+    if not source.exists() or source.read_text() != text:
+        source.write_text(text)
+    return source
+
+
 def plain_library(build, kind, is_whole=False):
     """A folder with the library as it is; as one object, as it is tried with a changed header."""
-    objects = [fresh_object(ROOT / "src/static.c", build, [*LIBRARY_FLAGS, *KINDS[kind][2]])] if is_whole else \
+    objects = [fresh_object(whole_source(kind, ROOT / "src"), build, [*LIBRARY_FLAGS, *KINDS[kind][2]])] if is_whole else \
         list(objects_of(build, kind))
     folder = OUT / "kept" / f"plain-{build}-{kind}-{digest(*map(str, objects))}"
     with LOCK:
@@ -489,7 +512,7 @@ TIMES, MEASURED = {}, OUT / "times.json"
 
 def seconds_of(test, build, is_whole):
     """How long a test takes as it is; None: it fails, or has nothing to say here."""
-    own = digest(*((ROOT / "test" / s).read_text() for s in test.sources()))
+    own = digest(*test.texts())
     key = f"{test.name} {test.command[0:2]} {build} {is_whole} {own} {digest(STAMP + TEST_STAMP)}"
     with LOCK:
         if not TIMES and MEASURED.exists():
@@ -515,7 +538,7 @@ def measure(key, test, build, is_whole):
 
 
 def builds_of(file):
-    return ("secure", "debug", "release") if file.startswith(HARDENED) else ("debug", "release", "secure")
+    return ("secure", "debug", "release") if file.startswith(HARDENED) else ("release", "debug", "secure")
 
 
 def explored_library(build, folder, sources):
@@ -545,12 +568,17 @@ def mutant_library(mutant, build, kind, folder):
     if mutant.file.endswith(".h") and kind == "explored":
         return explored_library(build, target, sources)
     if mutant.file.endswith(".h"):
-        source, objects = sources / "static.c", []
+        source, objects = whole_source(kind, sources), []
+        for extra in KINDS[kind][1]:
+            (folder / extra).parent.mkdir(parents=True, exist_ok=True)
+            for file in [ROOT / extra, *(ROOT / extra).parent.glob("*.h")]:
+                shutil.copy(file, (folder / extra).parent)
     else:
         source, objects = changed, list(objects_of(build, kind, (mutant.file,)))
     if not compile_one(source, own, flags, sources):
         return None
-    as_it_is = fresh_object(ROOT / "src" / source.relative_to(sources), build, flags[len(BUILDS[build]):])
+    as_it_is = fresh_object(ROOT / "src" / source.relative_to(sources) if source.is_relative_to(sources) else source,
+                            build, flags[len(BUILDS[build]):])
     if own.read_bytes() == as_it_is.read_bytes():
         return SAME
     if not link_library([own], objects, target):
@@ -568,10 +596,10 @@ def tests_of(file, build, options):
     tests, is_whole = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)], file.endswith(".h")
     if options.tests:
         tests = [t for t in tests if t.name in options.tests.split(",")]
-    if is_whole:  # one object has all: it starts at once, and on the real system
-        tests = [t for t in tests if (t.kind in ("inner", "override") and t.name not in WANT_PARTS) or t.of_orders]
+    if is_whole:  # one object has all, and starts at once
+        tests = [t for t in tests if (t.kind in ("inner", "override", "mocked") and t.name not in WANT_PARTS) or t.of_orders]
     named = pathlib.Path(file).stem
-    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name,
+    return sorted(tests, key=lambda t: (-KILLS[file][t.name], named not in t.name, "counts" not in t.name,
                                         0 if t.of_orders else seconds_of(t, build, is_whole) or 0))
 
 
@@ -620,7 +648,7 @@ class Results:
         self.state = digest(STAMP, (ROOT / "src" / file).read_text())
         tests = REACHED_BY[max((p for p in REACHED_BY if file.startswith(p)), key=len)]
         self.tests = digest(TEST_STAMP, str(builds_of(file)), str(options.quick), options.tests or "", *(
-            (ROOT / "test" / s).read_text() for t in tests for s in t.sources()))
+            text for t in tests for text in t.texts()))
         known = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.found = known.get("found", {}) if known.get("state") == self.state else {}
         for by, _ in self.found.values():

@@ -88,6 +88,18 @@ static void read_environment(void) {
   fails_multiples = (*end == '/');
 }
 
+static struct { atomic_ulong calls, bytes; } asked[MOCK_KIND_COUNT];
+
+static void count_asked(mock_kind_t kind, size_t size) {
+  asked[kind].calls++;
+  asked[kind].bytes += size;
+}
+
+mock_asked_t mock_asked(mock_kind_t kind) {
+  const mock_asked_t answer = {asked[kind].calls, asked[kind].bytes};
+  return answer;
+}
+
 static int fails(void) {
   if (atomic_exchange(&is_read, 1) == 0) read_environment();
   const long n = atomic_fetch_add(&calls, 1) + 1;
@@ -104,6 +116,12 @@ void mock_fail_after(long others) {
   fail_at = calls + 1 + others;
 }
 void mock_fail_next(void) { mock_fail_after(0); }
+void mock_fail_every(long number) {
+  calls = 0;
+  fails_after = 0;
+  fails_multiples = 1;
+  fail_at = number;
+}
 void mock_fail_all(void) {
   mock_fail_next();
   fails_after = 1;
@@ -164,12 +182,14 @@ bool mock_others_are_whole(void) {
 // ---- the calls ----------------------------------------------------------------------------------
 
 void* mx_os_map(void* hint, size_t size, bool commit) {
+  count_asked(MOCK_map, size);
   if (!fails()) return real_map(hint, size, commit);
   if (fault != TAKEN || hint == NULL) return NULL;
   take_place(hint, size);
   return real_map(NULL, size, commit);
 }
 void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) {
+  count_asked(MOCK_map_large, size);
   if (fails()) return NULL;
   if (large_left < 0) return real_map_large(hint, size, page_size, numa_node);
   if (large_left == 0) return NULL;
@@ -178,19 +198,25 @@ void* mx_os_map_large(void* hint, size_t size, size_t page_size, int numa_node) 
   return real_map(large_lies_elsewhere ? NULL : hint, size, true);
 }
 bool mx_os_unmap(void* p, size_t size) {
+  count_asked(MOCK_unmap, size);
   if (fault != UNCUT || !fails()) return real_unmap(p, size);
   real_purge(p, size);
   return false;
 }
 mx_move_t mx_os_move(void* from, void* to, size_t size) {
+  count_asked(MOCK_move, size);
   if (!fails()) return real_move(from, to, size);
   if (fault != TORN && fault != TAKEN) return MX_MOVE_REFUSED;
   real_unmap(to, size);
   if (fault == TAKEN) take_place(to, size);
   return MX_MOVE_TORN;
 }
-bool mx_os_commit(void* p, size_t size) { return !fails() && real_commit(p, size); }
+bool mx_os_commit(void* p, size_t size) {
+  count_asked(MOCK_commit, size);
+  return !fails() && real_commit(p, size);
+}
 bool mx_os_decommit(void* p, size_t size) {
+  count_asked(MOCK_decommit, size);
   if (!fails()) return real_decommit(p, size);
   if (fault == HALF) real_purge(p, size);
   return false;
@@ -198,35 +224,45 @@ bool mx_os_decommit(void* p, size_t size) {
 static void (*during_purge)(void);
 void mock_during_purge(void (*run)(void)) { during_purge = run; }
 bool mx_os_purge(void* p, size_t size) {
+  count_asked(MOCK_purge, size);
   void (*const run)(void) = during_purge;
   during_purge = NULL;
   if (run != NULL) run();
   return !fails() && real_purge(p, size);
 }
-bool mx_os_reset(void* p, size_t size) { return !fails() && real_reset(p, size); }
+bool mx_os_reset(void* p, size_t size) {
+  count_asked(MOCK_reset, size);
+  return !fails() && real_reset(p, size);
+}
 bool mx_os_protect(void* p, size_t size, bool accessible) {
+  count_asked(MOCK_protect, size);
   if (protect_fails && !accessible) return false;
   return !fails() && real_protect(p, size, accessible);
 }
 bool mx_os_guard(void* p, size_t size, bool install) {
+  count_asked(install ? MOCK_guard : MOCK_unguard, size);
   // Like an unmapping, to take one away needs nothing of the system.
   if (!install && guards_to_go == 0) return false;
   if (!install && guards_to_go > 0) guards_to_go--;
   return !(install && fails()) && real_guard(p, size, install);
 }
 void mx_os_advise_large(void* p, size_t size, bool want) {
+  count_asked(MOCK_advise, size);
   if (want) told.advised = p;
   real_advise_large(p, size, want);
 }
 bool mx_os_fill_large(void* p, size_t size) {
+  count_asked(MOCK_fill, size);
   told.filled = p;
   return fills < 0 ? real_fill_large(p, size) : fills != 0;
 }
 void mx_os_refuse_large(void* p, size_t size) {
+  count_asked(MOCK_refuse, size);
   told.refused = p;
   real_refuse_large(p, size);
 }
 bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
+  count_asked(MOCK_look, size);
   told.looked_at = p;
   told.quarters = quarters;
   return fills < 0 ? real_is_sparse(p, size, quarters) : looks_sparse != 0;

@@ -19,6 +19,8 @@ void mock_heal(void);
 // The next call fails, or the one after so many others.
 void mock_fail_next(void);
 void mock_fail_after(long others);
+// Every one of so many fails from now on.
+void mock_fail_every(long number);
 // All calls fail from now on.
 void mock_fail_all(void);
 // Nothing can be made inaccessible, whatever else succeeds.
@@ -50,5 +52,14 @@ mock_told_t mock_told(void);
 void mock_node(unsigned number);
 // There are no random numbers.
 void mock_random_fails(bool fails);
+
+// What was asked of the system, by kind.
+#define MOCK_KINDS(X)                                                                          \
+  X(map) X(map_large) X(unmap) X(move) X(commit) X(decommit) X(purge) X(reset) X(protect)      \
+  X(guard) X(unguard) X(advise) X(fill) X(refuse) X(look)
+#define MOCK_KIND(name) MOCK_##name,
+typedef enum mock_kind_s { MOCK_KINDS(MOCK_KIND) MOCK_KIND_COUNT } mock_kind_t;
+typedef struct mock_asked_s { unsigned long calls, bytes; } mock_asked_t;
+mock_asked_t mock_asked(mock_kind_t kind);
 
 #endif
