@@ -108,7 +108,7 @@ def leaks(heap, arguments):
 
 
 def draw(heap, arguments):
-    if len(arguments) != 1:
+    if len(arguments) != 1 or not arguments[0].endswith(".svg"):
         raise Refusal("draw takes the name of the picture, as heap.svg")
     try:
         with open(arguments[0], "w") as file:

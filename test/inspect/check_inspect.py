@@ -215,6 +215,7 @@ def refusals():
         expect("no address" in refused(process.pid, "address", "here"), "no address")
         expect("takes one" in refused(process.pid, "address"), "none at all")
         expect("heap.svg" in refused(process.pid, "draw"), "no name")
+        expect("heap.svg" in refused(process.pid, "draw", f"{tempfile.gettempdir()}/x.png"), "no SVG")
         expect("No such file" in refused(process.pid, "draw", "/no/such/folder/x.svg"), "no folder")
     other_version()
 
