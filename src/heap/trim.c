@@ -138,9 +138,10 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
 
 // ---- the walk over all pages -------------------------------------------------------------------
 
-static bool is_idle(mx_arena_t* arena, const mx_page_t* page) {
+mx_unsynchronised static bool is_idle(mx_arena_t* arena, const mx_page_t* page) {
   const uint32_t now = mx_holes_signature(page);
-  const size_t index = page->slice_index;
+  // Of a page that is made anew just now it is what it was: its record belongs to the slice.
+  const size_t index = mx_peek_uint32(&page->slice_index);
   mx_check(index < arena->slices);
   return mx_exchange_relaxed(&arena->seen[index], now) == now;
 }
@@ -152,7 +153,7 @@ size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_ch
   mx_transfer_flush(true);
   for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
     mx_arena_t* const arena = mx_arena_at(&subproc->arenas, item);
-    if (arena->is_pinned || (mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) == 0) continue;
+    if (arena->is_pinned || (mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0) continue;
     if (!idle_only || is_idle(arena, page)) bytes += mx_page_make_holes(page, false);
     else *has_changed = true;
   }
