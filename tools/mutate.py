@@ -83,9 +83,10 @@ class Test:
     static: bool = False  # names that a shared library hides are used
     of_orders: bool = False  # for changes of what orders memory, and for no others
     suffix: str = ".c"
+    beside: tuple = ()  # its other sources
 
     def sources(self):
-        return [self.name + self.suffix, *(["fuzz/replay.c"] if self.name.startswith("fuzz/") else [])]
+        return [self.name + self.suffix, *self.beside]
 
     def texts(self):
         """What it is made of, and compares with."""
@@ -95,7 +96,7 @@ class Test:
 
 def replay(name, count):
     corpus = ROOT / "test/fuzz/corpus" / name
-    return Test(f"fuzz/{name}", command=("{program}", *([str(corpus)] if corpus.exists() else []),
+    return Test(f"fuzz/{name}", beside=("fuzz/replay.c",), command=("{program}", *([str(corpus)] if corpus.exists() else []),
                                          "--random", str(count), "1"))
 
 
@@ -140,7 +141,7 @@ MOCKED += [Test("stress/os/hardened", kind="mocked", static=True)]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True) for n in ("times", "rounds")]
 COUNTS = ROOT / "test/stress/os/counts.txt"
 MOCKED += [Test("stress/os/counts", kind="mocked", static=True, builds=("release", "secure"),
-                command=("{program}", str(COUNTS)))]
+                beside=("stress/os/courses.c",), command=("{program}", str(COUNTS)))]
 MOCKED += [Test("stress/os/large", kind="mocked", static=True, builds=("debug", "secure"))]
 MOCKED += [Test("stress/os/lent", kind="mocked", static=True, builds=("release",))]
 MOCKED += [Test(f"stress/os/{n}", kind="mocked", static=True, builds=builds,
@@ -158,7 +159,7 @@ OVERRIDE = [*(preloaded(f"override/{n}", NAMES, suffix=suffix) for n, suffix in 
             preloaded("override/own_new", NAMES, suffix=".cpp", flags=("-fno-builtin", "-DOWN_ALIGNED")),
             Test("override/mallopt", kind="override", preload=None, builds=("release",), flags=("-fno-builtin",),
                  command=("{program}", "{library}")),
-            Test("fuzz/surface", kind="override", preload=None, flags=("-fno-builtin",),
+            Test("fuzz/surface", kind="override", beside=("fuzz/replay.c",), preload=None, flags=("-fno-builtin",),
                  command=("env", "FUZZ_LIBRARY={library}", "{program}", "--random", "40", "1"))]
 MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
           by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",))]
