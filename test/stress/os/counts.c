@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 
 #include "heap/transfer.h"
-#include "heap/trim.h"
 #include "mimalloc.h"
 #include "mock_os.h"
 #include "os/os.h"

@@ -2,11 +2,9 @@
 // The courses of counts.c: what a program of each kind does, stage by stage.
 #include "courses.h"
 
-#include "heap/transfer.h"
 #include "heap/trim.h"
 #include "mimalloc.h"
 #include "mock_os.h"
-#include "os/os.h"
 
 static void keep(size_t i, void* p, size_t size) {
   if (p == NULL) return;
@@ -70,7 +68,6 @@ static void small_blocks(void) {
   run_of(32, 16, 1024, 80);
   say("filled");
   take_all(2);
-  run_of(32, 160, 1024, 0);
   for (size_t i = 0; i < PLACES; i += 2) put(i, 32 + i % 700);
   say("mixed");
   take_all(3);
@@ -448,9 +445,12 @@ static void subprocs(void) {
     mi_subproc_id_t id = mi_subproc_new();
     in_thread(&is_elsewhere, &id);
     if (n == 2) take_all(3);
-    if (n == 0) mi_subproc_destroy(id);
-    else mi_subproc_delete(id);
-    if (n == 0) memset(places, 0, sizeof(places));
+    if (n == 0) {
+      mi_subproc_destroy(id);
+      memset(places, 0, sizeof(places));
+    } else {
+      mi_subproc_delete(id);
+    }
     say(n == 0 ? "destroyed" : n == 1 ? "deleted" : "deleted again");
     take_all(1);
     idle(200);
