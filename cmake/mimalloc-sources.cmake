@@ -58,6 +58,7 @@ set(mi_source_names
   heap/os_pages.c
   heap/parked.c
   heap/own_ranges.c
+  heap/retained.c
   heap/scarce.c
   heap/subproc.c
   heap/theap.c

@@ -77,6 +77,7 @@ typedef struct mx_theap_retained_s {
   uint32_t next;                    // where in the ring the next one goes
   uint32_t oldest;                  // no page lies between that place and this one
   uint32_t slices;
+  uint32_t share;                   // more than so many slices are kept for a moment only
   mx_page_t* pages[MX_RETAINED_MAX];
   uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;

@@ -19,14 +19,13 @@
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "adopt.h"
-#include "page_list.h"
+#include "retained.h"
 #include "theap.h"
+#include "theap_lists.h"
 #include "transfer.h"
 #include "trim.h"
 
-#define RETAIN_MSECS 250  // how long an empty page is kept
-#define RETAIN_SLICES 2   // how much may be kept in empty pages: this,
-#define RETAIN_SHARE 16   // and this part of all slices in use, divided by the threads
+#define IDLE_MSECS 250            // how long a current page stays that is idle and hardly carved
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 #define FULL_LOOKS 16             // full pages that a search for free blocks looks at
@@ -38,106 +37,15 @@
 #define COLLECT_LEAST (4 * MX_MIB)  // and by so much since the last one
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
 
-// ---- the lists ---------------------------------------------------------------------------------
-
-// A pass of collecting that is at this page goes on behind it.
-static void unlink_page(mx_theap_t* theap, mx_page_t** list, mx_page_t* page) {
-  if (mx_unlikely(theap->collecting.at == page)) theap->collecting.at = page->next;
-  mx_list_remove(list, page);
-}
-
-static void push_head(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->retained_slot == 0);
-  mx_list_push(&theap->lists.partial[page->bin], page);
-  theap->lists.partial_count[page->bin]++;
-}
-
-static void push_tail(mx_theap_t* theap, mx_page_t* page) {
-  push_head(theap, page);
-  mx_list_turn(&theap->lists.partial[page->bin]);
-}
-
-mx_inline void remove_partial(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->lists.partial_count[page->bin] > 0);
-  mx_check(page->retained_slot == 0);
-  unlink_page(theap, &theap->lists.partial[page->bin], page);
-  theap->lists.partial_count[page->bin]--;
-}
-
-mx_inline void remove_full(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(theap->lists.full_count[page->bin] > 0);
-  unlink_page(theap, &theap->lists.full[page->bin], page);
-  theap->lists.full_count[page->bin]--;
-  mx_page_set_owner(page, theap->tid);
-}
-
 // An empty page that rests may be lent, and start anew just now: its list says nothing.
 static bool has_block(mx_page_t* page) {
   mx_check(page != &mx_page_none);
   return page->used == 0 || page->free != NULL || mx_page_collect_remote(page);
 }
 
-// ---- empty pages -------------------------------------------------------------------------------
-
-static void forget_retained(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->retained_slot <= MX_RETAINED_MAX);
-  if (page->retained_slot == 0) return;
-  theap->retained.pages[page->retained_slot - 1] = NULL;
-  mx_check(theap->retained.slices >= page->slice_count);
-  theap->retained.slices -= page->slice_count;
-  page->retained_slot = 0;
-}
-
-static void release(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->used == 0 && mx_page_theap(page) == theap);
-  forget_retained(theap, page);
-  remove_partial(theap, page);
-  mx_page_release(page);
-}
-
-// Lets go of kept pages, the oldest first: those whose time is over, and as many as it takes to
-// have `excess` slices less.
-static void age_retained(mx_theap_t* theap, uint32_t now, int64_t excess) {
-  for (; theap->retained.slices > 0; theap->retained.oldest++) {
-    const uint32_t slot = theap->retained.oldest % MX_RETAINED_MAX;
-    mx_page_t* page = theap->retained.pages[slot];
-    if (page == NULL) continue;
-    if (excess <= 0 && (int32_t)(theap->retained.until[slot] - now) > 0) return;
-    excess -= page->slice_count;
-    release(theap, page);
-  }
-}
-
-static void release_retained(mx_theap_t* theap) { age_retained(theap, 0, INT64_MAX); }
-
-// A steady program empties and fills pages all the time; each time a page goes to the arena and
-// another comes, other OS pages are touched. So some are kept, in proportion to what is in use.
-static bool retain(mx_theap_t* theap, mx_page_t* page) {
-  mx_check(page->used == 0 && page->retained_slot == 0);
-  if (theap->bins.current[page->bin] == &mx_page_none) return false;
-  const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
-  const int64_t threads = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
-  const int64_t most = RETAIN_SLICES + in_use / (RETAIN_SHARE * mx_max(threads, 1));
-  const uint32_t now = (uint32_t)mx_os_clock_msecs();
-  age_retained(theap, now, (int64_t)theap->retained.slices + page->slice_count - most);
-  const uint32_t slot = theap->retained.next % MX_RETAINED_MAX;
-  if (page->slice_count > most) return false;
-  if (theap->retained.pages[slot] != NULL) release(theap, theap->retained.pages[slot]);
-  if (theap->retained.slices == 0) theap->retained.oldest = theap->retained.next;
-  const uint32_t last_turn = theap->retained.next - (MX_RETAINED_MAX - 1);
-  if ((int32_t)(last_turn - theap->retained.oldest) > 0) theap->retained.oldest = last_turn;
-  mx_counter_add(&mx_process_counters.pages_retire, 1);
-  theap->retained.next++;
-  theap->retained.pages[slot] = page;
-  theap->retained.until[slot] = now + RETAIN_MSECS;
-  theap->retained.slices += page->slice_count;
-  page->retained_slot = (uint8_t)(slot + 1);
-  return true;
-}
-
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->used == 0 && mx_page_theap(page) == theap);
-  if (!retain(theap, page)) release(theap, page);
+  mx_retained_put(theap, page);
 }
 
 // ---- the current page --------------------------------------------------------------------------
@@ -152,8 +60,8 @@ static void make_current(mx_theap_t* theap, mx_page_t* page) {
 static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
   mx_check(theap->lists.full_count[bin] > 0);
   mx_page_t* const page = mx_list_last(theap->lists.full[bin]);
-  remove_full(theap, page);
-  if (!mx_page_abandon_full(page, theap->tid)) push_head(theap, page);
+  mx_full_remove(theap, page);
+  if (!mx_page_abandon_full(page, theap->tid)) mx_partial_push_head(theap, page);
 }
 
 // The current page can give nothing: it leaves.
@@ -165,7 +73,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   page->used--;
   mx_page_rest(page);
   if (mx_page_can_extend(page)) {
-    push_tail(theap, page);
+    mx_partial_push_tail(theap, page);
     return;
   }
   mx_list_push(&theap->lists.full[bin], page);
@@ -176,15 +84,15 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   mx_check(mx_page_theap(page) == theap);
-  remove_full(theap, page);
-  push_tail(theap, page);
+  mx_full_remove(theap, page);
+  mx_partial_push_tail(theap, page);
   mx_arenas_wake_background();
 }
 
 // A current page counts itself as used, so no free() tells that it became empty: bins that a
 // program has done with are found here. One that was empty in two rounds goes. One of which no
 // more than an OS page is carved is as much work to make again and holds less, so that it stays
-// until RETAIN_MSECS have passed: a buffer that grows by small steps passes through all bins, and
+// until IDLE_MSECS have passed: a buffer that grows by small steps passes through all bins, and
 // so does the next one.
 static void release_idle(mx_theap_t* theap, bool all) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
@@ -206,7 +114,7 @@ static void release_idle(mx_theap_t* theap, bool all) {
 
 // Where addresses are scarce, a thread that wants more gives back what it has and does not use.
 static void release_empty(mx_theap_t* theap) {
-  release_retained(theap);
+  mx_retained_release_all(theap);
   release_idle(theap, true);
   release_idle(theap, true);
 }
@@ -219,9 +127,9 @@ static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
       mx_list_turn(&theap->lists.full[bin]);
       continue;
     }
-    remove_full(theap, page);
+    mx_full_remove(theap, page);
     if (mx_page_hold(page)) return page;
-    push_head(theap, page);
+    mx_partial_push_head(theap, page);
   }
   return NULL;
 }
@@ -253,8 +161,8 @@ static bool is_better(const mx_page_t* page, const mx_page_t* other) {
 
 static mx_page_t* take_partial(mx_theap_t* theap, mx_page_t* page) {
   if (!mx_page_hold(page)) return NULL;
-  forget_retained(theap, page);
-  remove_partial(theap, page);
+  mx_retained_begin(theap, page);
+  mx_partial_remove(theap, page);
   return page;
 }
 
@@ -277,6 +185,13 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   return best == NULL || wants_another(theap, bin, best) ? NULL : take_partial(theap, best);
 }
 
+static mx_page_t* new_page(mx_theap_t* theap, size_t bin) {
+  mx_page_t* const page = mx_retained_convert(theap, bin);
+  if (page != NULL) return page;
+  mx_retained_make_up(theap);
+  return mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
+}
+
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   mx_check(theap->bins.current[bin] == &mx_page_none);
   mx_page_t* page = pick_partial(theap, bin);
@@ -289,7 +204,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   }
   if (page == NULL) {
     if (mx_os_is_scarce()) release_empty(theap);
-    page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
+    page = new_page(theap, bin);
     if (page != NULL) mx_theap_expect_slack(theap, page);
     mx_subproc_trim(theap->subproc);
   }
@@ -303,7 +218,11 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 }
 
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
-  if (!mx_page_has_holes(page)) mx_heap_grow_page(theap->heap, page);
+  if (!mx_page_has_holes(page)) {
+    const uint32_t before = page->slice_count;
+    mx_heap_grow_page(theap->heap, page);
+    if (page->slice_count > before) mx_retained_make_up(theap);
+  }
   if (!mx_page_extend(page, is_zero)) {
     if (!MX_PARTS || !mx_load_relaxed(&page->arena->has_parts)) return false;
     if (!mx_page_extend_scarce(theap->heap, page, is_zero)) return false;
@@ -359,15 +278,15 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   mx_page_set_theap(page, theap);
   mx_page_set_owner(page, theap->tid);
   // What others allocated is freed soon, too, or never.
-  if (was_ours) push_tail(theap, page);
-  else push_head(theap, page);
+  if (was_ours) mx_partial_push_tail(theap, page);
+  else mx_partial_push_head(theap, page);
   mx_arenas_wake_background();
 }
 
 void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = mx_list_last(theap->lists.partial[bin]);
-  forget_retained(theap, page);
-  remove_partial(theap, page);
+  mx_retained_forget(theap, page);
+  mx_partial_remove(theap, page);
   mx_page_collect(page);
   mx_page_abandon(page);
 }
@@ -440,15 +359,17 @@ static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, boo
   const bool has_more = collect_verified(page, force);
   if (is_full && !has_more) return;
   if (is_full) mx_theap_page_unfull(theap, page);
-  if (page->used == 0 && (is_full || force || page->retained_slot == 0)) release(theap, page);
+  if (page->used == 0 && (is_full || force || page->retained_slot == 0)) {
+    mx_retained_release(theap, page);
+  }
 }
 
 // What a pass begins with: all but the pages that are on lists.
 static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
-  if (force) release_retained(theap);
-  else age_retained(theap, (uint32_t)mx_os_clock_msecs(), 0);
+  if (force) mx_retained_release_all(theap);
+  else mx_retained_age(theap, (uint32_t)mx_os_clock_msecs());
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
@@ -507,7 +428,7 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
   mx_check(theap->tid != 0);
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
-  release_retained(theap);
+  mx_retained_release_all(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     if (!mx_theap_uses(theap, bin)) continue;
     mx_page_t* page = detach_current(theap, bin);
@@ -516,12 +437,12 @@ void mx_theap_abandon_all(mx_theap_t* theap) {
       mx_page_abandon(page);
     }
     while ((page = theap->lists.partial[bin]) != NULL) {
-      remove_partial(theap, page);
+      mx_partial_remove(theap, page);
       collect_verified(page, true);
       mx_page_abandon(page);
     }
     while ((page = theap->lists.full[bin]) != NULL) {
-      remove_full(theap, page);
+      mx_full_remove(theap, page);
       collect_verified(page, true);
       mx_page_abandon(page);
     }
@@ -559,11 +480,11 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   bool is_due = ((is_round || size > MX_SHARED_MAX) && has_grown(&theap->collecting));
   if (is_round) {
     const uint32_t now = (uint32_t)mx_os_clock_msecs();
-    const bool all = (now - theap->trimming.all_went >= RETAIN_MSECS);
+    const bool all = (now - theap->trimming.all_went >= IDLE_MSECS);
     if (all) theap->trimming.all_went = now;
     release_idle(theap, all);
     mx_magazines_clear(theap, false);
-    age_retained(theap, now, 0);
+    mx_retained_age(theap, now);
     mx_arenas_purge_tick(&theap->subproc->arenas);
   }
   if (theap->visits % VISITS_PER_HEARTBEAT == 0) {
