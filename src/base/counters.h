@@ -60,8 +60,8 @@ MX_END_DECLS
 mx_inline void mx_counter_add(mx_atomic(int64_t)* c, int64_t amount) { mx_add_relaxed(c, amount); }
 
 // Of a counter that only the calling thread changes: no read-modify-write.
-mx_inline void mx_counter_step_own(mx_atomic(int64_t)* c) {
-  mx_store_relaxed(c, mx_load_relaxed(c) + 1);
+mx_inline void mx_counter_step_own(mx_atomic(int64_t)* own) {
+  mx_store_relaxed(own, mx_load_relaxed(own) + 1);
 }
 
 #endif

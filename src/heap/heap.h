@@ -111,6 +111,7 @@ typedef struct mx_theap_links_s {
 typedef struct mx_theap_counted_s {
   mx_atomic(int64_t) reclaims;  // of pages_reclaim_on_free
   mx_atomic(int64_t) extends;   // of pages_extended
+  mx_atomic(int64_t) retires;   // of pages_retire
 } mx_theap_counted_t;
 
 // What holds for the thread: only in its first theap.

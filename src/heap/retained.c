@@ -12,7 +12,6 @@
 #include "retained.h"
 
 #include "../base/options.h"
-#include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../page/blocks.h"
 #include "../page/holes.h"
@@ -93,7 +92,7 @@ static bool is_retained(mx_theap_t* theap, mx_page_t* page) {
   if (theap->retained.slices == 0) theap->retained.oldest = theap->retained.next;
   const uint32_t last_turn = theap->retained.next - (MX_RETAINED_MAX - 1);
   if ((int32_t)(last_turn - theap->retained.oldest) > 0) theap->retained.oldest = last_turn;
-  mx_counter_add(&mx_process_counters.pages_retire, 1);
+  mx_counter_step_own(&theap->counted.retires);
   theap->retained.next++;
   theap->retained.pages[slot] = page;
   theap->retained.until[slot] = now + RETAIN_MSECS;

@@ -128,6 +128,7 @@ static void hand_over(mx_atomic(int64_t)* to, mx_atomic(int64_t)* own) {
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
   hand_over(&heap->counters.pages_reclaim_on_free, &theap->counted.reclaims);
   hand_over(&heap->counters.pages_extended, &theap->counted.extends);
+  hand_over(&heap->counters.pages_retire, &theap->counted.retires);
   mx_theap_t *const next = theap->links.next_in_heap, *const prev = theap->links.prev_in_heap;
   if (prev != NULL) prev->links.next_in_heap = next;
   else heap->theaps = next;

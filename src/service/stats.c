@@ -84,6 +84,7 @@ static void add_heap(mi_stats_t* stats, mx_heap_t* heap) {
   for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->links.next_in_heap) {
     tally_counter(&stats->pages_reclaim_on_free, &theap->counted.reclaims);
     tally_counter(&stats->pages_extended, &theap->counted.extends);
+    tally_counter(&stats->pages_retire, &theap->counted.retires);
   }
   mx_lock_release(&heap->lock);
 }

@@ -94,10 +94,10 @@ static void test_retained(void) {
   look();
   uint8_t* starts[6];
   for (int i = 0; i < 6; i++) starts[i] = pages[i]->start;
-  const int64_t retired = mx_load_relaxed(&mx_process_counters.pages_retire);
+  const int64_t retired = mx_load_relaxed(&theap->counted.retires);
   empty_but(pages[0], 0);
   check(theap->retained.slices == 1 && is_page(pages[0], starts[0]));
-  check(mx_load_relaxed(&mx_process_counters.pages_retire) == retired + 1);
+  check(mx_load_relaxed(&theap->counted.retires) == retired + 1);
   mock_sleep(100);
   empty_but(pages[1], 0);
   look();
