@@ -22,8 +22,7 @@
 #define RETAIN_SLICES 2   // the share: this,
 #define RETAIN_SHARE 16   // and this part of all slices in use, divided by the threads
 #define BEYOND_MSECS 2    // how long one beyond the share is kept
-#define BEYOND_SLICES 48  // so many slices are kept at most, or the share, if that is more,
-#define BEYOND_ALL 256    // and no more than these, divided by the threads
+#define BEYOND_SLICES 48  // so many slices are kept at most, or the share, if that is more
 
 void mx_retained_forget(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->retained_slot <= MX_RETAINED_MAX);
@@ -68,16 +67,21 @@ static bool is_used_up(const mx_page_t* page) {
   return page->slice_count == 1 && page->capacity == page->reserved;
 }
 
-// How many slices may be kept with this page.
+// How many slices may be kept with this page. Beyond the share all threads keep no more than may
+// wait in the arenas (arena/purge.c), and nothing where half as much does: so who frees all that it
+// has and sleeps has as little as if there were none.
 static int64_t most_with(mx_theap_t* theap, const mx_page_t* page) {
-  const int64_t in_use = mx_load_relaxed(&theap->subproc->arenas.in_use);
+  const mx_arenas_t* const arenas = &theap->subproc->arenas;
+  const int64_t in_use = mx_load_relaxed(&arenas->in_use);
   const int64_t counted = mx_load_relaxed(&theap->subproc->main_heap.counters.threads.current);
   const int64_t threads = mx_max(counted, 1);
   const int64_t share = RETAIN_SLICES + in_use / (RETAIN_SHARE * threads);
   theap->retained.share = (uint32_t)share;
+  const int64_t all = mx_arenas_may_wait(arenas);
   if (!is_used_up(page) || mx_option(purge_delay) == 0) return share;
-  const int64_t beyond = mx_min((size_t)BEYOND_SLICES, (size_t)(BEYOND_ALL / threads));
-  return share > beyond ? share : beyond;
+  if (mx_load_relaxed(&arenas->purgeable) > all / 2) return share;
+  const int64_t beyond = all / threads;
+  return mx_max(share, beyond < BEYOND_SLICES ? beyond : BEYOND_SLICES);
 }
 
 static bool is_retained(mx_theap_t* theap, mx_page_t* page) {
