@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,18 +37,21 @@ bool mx_host_file_is_lasting(const char* path) {
   return lstat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
+// A pipe that nobody reads is an error (ENXIO), where to open it would wait for somebody.
 int mx_host_file_make(const char* path, bool is_lasting) {
-  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (is_lasting ? O_TRUNC : O_EXCL);
+  const int kind = (is_lasting ? O_TRUNC | O_NONBLOCK | O_NOCTTY : O_EXCL);
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | kind;
   // A file system that is a program, or far away, may be interrupted.
   int file = -1;
   for (int n = 0; n < PROFILE_INTERRUPTED_MAX; n++) {
     file = open(path, how, 0644);
     if (file >= 0 || errno != EINTR) break;
   }
+  if (file >= 0 && is_lasting) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
   return file;
 }
 
-bool mx_host_file_write(int file, const void* data, size_t size) {
+static bool write_all(int file, const void* data, size_t size) {
   const char* at = (const char*)data;
   for (int interrupted = 0; size > 0;) {
     const ssize_t n = write(file, at, size);
@@ -57,6 +61,28 @@ bool mx_host_file_write(int file, const void* data, size_t size) {
     size -= (size_t)n;
   }
   return true;
+}
+
+static bool is_pipe_signal_pending(void) {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+}
+
+// Who reads a pipe may end meanwhile. That is an error of ours, and no reason to end the program:
+// the signal for it is taken back, unless one waited before.
+bool mx_host_file_write(int file, const void* data, size_t size) {
+  sigset_t only, before;
+  sigemptyset(&only);
+  sigaddset(&only, SIGPIPE);
+  if (pthread_sigmask(SIG_BLOCK, &only, &before) != 0) return write_all(file, data, size);
+  const bool waited = is_pipe_signal_pending();
+  const bool done = write_all(file, data, size);
+  const int error = errno;
+  int taken;
+  if (!done && error == EPIPE && !waited && is_pipe_signal_pending()) sigwait(&only, &taken);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return done;
 }
 
 bool mx_host_file_close(int file) { return close(file) == 0; }

@@ -58,6 +58,15 @@ class Scene:
         self.process.communicate(timeout=WAIT)
         expect(self.process.returncode == 0, f"{self.name}: ends with {self.process.returncode}")
 
+    def has_open(self, path):
+        for entry in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                if os.readlink(entry) == str(path):
+                    return True
+            except FileNotFoundError:
+                pass
+        return False
+
     def files(self):
         return sorted(p for p in self.folder.iterdir() if p.suffix != ".part")
 
@@ -140,12 +149,29 @@ def check_places(options):
         link.symlink_to(target)
         full.symlink_to("/dev/full")
         with Scene(options, "grow", prof_at_exit=1, prof_file=pipe) as scene:
-            reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
             scene.wait()
-            expect(pipe.is_fifo(), "a pipe stays one")
-            if pipe.is_fifo():
-                expect(pprof.read_pprof(reader.communicate(timeout=WAIT)[0]).samples, "a pipe")
-            reader.kill()
+            expect("unable to write" in scene.text(), "a pipe that nobody reads")
+        expect(pipe.is_fifo(), "a pipe stays one")
+        reads = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        with Scene(options, "grow", prof_at_exit=1, prof_file=pipe) as scene:
+            scene.wait()  # so much fits into a pipe
+        expect(pprof.read_pprof(os.read(reads, 1 << 16)).samples, "a pipe")
+        os.close(reads)
+        # Who reads leaves when it is full: the signal for that ends no program.
+        reads = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writes = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(writes, bytes(1 << 12))
+        except BlockingIOError:
+            os.close(writes)
+        with Scene(options, "grow", prof_at_exit=1, prof_file=pipe) as scene:
+            end = time.time() + WAIT
+            while not scene.has_open(pipe) and time.time() < end:
+                time.sleep(.02)
+            os.close(reads)
+            scene.wait()
+            expect("unable to write" in scene.text(), "a pipe that is left")
         with Scene(options, "grow", prof_at_exit=1, prof_file=link) as scene:
             scene.wait()
         expect(link.is_symlink() and pprof.read_pprof(target.read_bytes()).samples, "a link")
