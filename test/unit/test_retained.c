@@ -90,6 +90,7 @@ static uint32_t fill_and_free(size_t pages, uint32_t least) {
 static void keep_pages(void) {
   fill_and_free(PAGES, PAGES / 2);
   EXPECT(slices_kept() > theap->retained.share);
+  all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
 }
 
 // ---- what kept pages serve for -----------------------------------------------------------------
@@ -222,6 +223,7 @@ static void oldest_makes_up(void) {
     const mx_page_t* const current = mx_pagemap_get(large[i - 1]);
     const uint32_t has = current->slice_count;
     if (slices_kept() <= theap->retained.share) keep_pages();
+    all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
     kept = slices_kept();
     page = oldest();
     large[i] = mi_malloc(LARGE);
