@@ -138,18 +138,18 @@ static mx_page_t* find_kept(const mx_theap_t* theap, bool is_latest) {
 
 // As long as the record is neither the one page nor the other, no address leads to it: the child of
 // a fork just then finds a slice of which no page is known.
-static bool become(mx_heap_t* heap, mx_page_t* page, size_t bin) {
-  mx_check(page->used == 0 && page->slice_count == 1 && mx_heap_is_main(heap));
+static void become(mx_heap_t* heap, mx_page_t* page, size_t bin) {
+  mx_check(page->used == 0 && page->slice_count == 1 && mx_page_heap(page) == heap);
   uint8_t* const slice = mx_arena_slice(page->arena, page->slice_index);
   const mx_slices_t slices = {page->arena, page->slice_index, 1, slice, false};
-  mx_count_add(&heap->counters.bin_pages[page->bin], -1);
+  mx_heap_unlink_page(page);
   mx_pagemap_set(slice, 1, NULL);
   mx_fence_seq_cst();
   // As of memory that was used before: its page may be larger than it will need.
   mx_bits_set(page->arena->dirty, page->slice_index, 1);
   mx_page_init(page, &slices, mx_bin_size(bin), bin, heap);
-  mx_count_add(&heap->counters.bin_pages[bin], 1);
-  return mx_pagemap_set(slice, 1, page);
+  mx_pagemap_set(slice, 1, page);  // the map has had the entry
+  mx_heap_link_page(heap, page);
 }
 
 mx_page_t* mx_retained_convert(mx_theap_t* theap, size_t bin) {
@@ -160,8 +160,8 @@ mx_page_t* mx_retained_convert(mx_theap_t* theap, size_t bin) {
   if (page == NULL || page->arena->is_exclusive || !mx_page_hold(page)) return NULL;
   mx_retained_forget(theap, page);
   mx_partial_remove(theap, page);
-  // The map has had the entry, and has it again.
-  return become(theap->heap, page, bin) ? page : NULL;
+  become(theap->heap, page, bin);
+  return page;
 }
 
 void mx_retained_make_up(mx_theap_t* theap) {
