@@ -6,9 +6,11 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/heap/retained.h"
+#include "../../src/heap/theap_lists.h"
 #include "../../src/heap/thread_life.h"
 #include "../../src/heap/trim.h"
 #include "../../src/os/os.h"
+#include "../../src/page/blocks.h"
 #include "../../src/page/holes.h"
 #include "../../src/page/padding.h"
 #include "../audit.h"
@@ -68,6 +70,17 @@ static mx_page_t* oldest(void) {
   return kept_at(place);
 }
 
+// Whether all kept pages are found between the oldest and the next place.
+static bool is_ring(void) {
+  const mx_theap_retained_t* const retained = &theap->retained;
+  uint32_t count = 0;
+  for (uint32_t place = retained->oldest; place != retained->next; place++) {
+    if (place == retained->oldest + MX_RETAINED_MAX) return false;
+    if (kept_at(place) != NULL) count += kept_at(place)->slice_count;
+  }
+  return count == retained->slices;
+}
+
 static void all_kept_until(uint32_t time) {
   for (uint32_t i = 0; i < MX_RETAINED_MAX; i++) theap->retained.until[i] = time;
 }
@@ -88,7 +101,10 @@ static uint32_t fill_and_free(size_t pages, uint32_t least) {
 }
 
 static void keep_pages(void) {
+  const int64_t before = mx_load_relaxed(&mx_process_counters.pages_retire);
   fill_and_free(PAGES, PAGES / 2);
+  EXPECT(is_ring());
+  EXPECT(mx_load_relaxed(&mx_process_counters.pages_retire) >= before + slices_kept());
   EXPECT(slices_kept() > theap->retained.share);
   all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
 }
@@ -263,18 +279,23 @@ static void no_more_than_may_be(void) {
   mi_option_set(mi_option_purge_delay, 1000);
 }
 
+// A page of many slices, of those that have these blocks, that is not current.
+static const mx_page_t* grown_of(void* const* large) {
+  const mx_page_t* found = NULL;
+  for (int i = 0; i < LARGE_BLOCKS; i++) {
+    const mx_page_t* const page = mx_pagemap_get(large[i]);
+    if (page != mx_pagemap_get(large[LARGE_BLOCKS - 1]) && page->slice_count > 6) found = page;
+  }
+  EXPECT(found != NULL);
+  return found;
+}
+
 // A page with more slices than the share is not kept, and leaves those alone that are.
 static void others_stay(void) {
   static void* large[LARGE_BLOCKS];
   if (MX_SCATTER || !MX_PAGE_GROWS) return;
   for (int i = 0; i < LARGE_BLOCKS; i++) large[i] = mi_malloc(LARGE);
-  const mx_page_t* page = NULL;
-  for (int i = 0; i < LARGE_BLOCKS; i++) {
-    const mx_page_t* const other = mx_pagemap_get(large[i]);
-    if (other != mx_pagemap_get(large[LARGE_BLOCKS - 1]) && other->slice_count > 6) page = other;
-  }
-  EXPECT(page != NULL);
-  if (page == NULL) return;
+  const mx_page_t* const page = grown_of(large);
   keep_pages();
   EXPECT(theap->retained.share <= 6);
   const uint32_t kept = slices_kept();
@@ -319,6 +340,62 @@ static void hardly_used(void) {
   EXPECT(!"the others stay");
 }
 
+// One of many slices is kept as well, and stays what it is.
+static void many_slices(void) {
+  static void* large[LARGE_BLOCKS];
+  if (!CONVERTS) return;
+  keep_pages();
+  void* const much = mi_malloc(200 * MX_SLICE_SIZE);
+  for (int i = 0; i < LARGE_BLOCKS; i++) large[i] = mi_malloc(LARGE);
+  const mx_page_t* const page = grown_of(large);
+  keep_pages();
+  for (int i = 0; i < LARGE_BLOCKS; i++) {
+    if (mx_pagemap_get(large[i]) != page) continue;
+    mi_free(large[i]);
+    large[i] = NULL;
+  }
+  EXPECT(page->retained_slot != 0 && latest() == page && is_ring());
+  EXPECT(page->slice_count <= theap->retained.share);
+  while (oldest() != page) mx_retained_release(theap, oldest());
+  theap->retained.share = 0;
+  void* const p = mi_malloc(OTHER);
+  EXPECT(mx_pagemap_get(p) != page && page->retained_slot != 0);
+  mx_retained_make_up(theap);
+  EXPECT(page->retained_slot != 0 && slices_kept() == page->slice_count);
+  mi_free(p);
+  for (int i = 0; i < LARGE_BLOCKS; i++) mi_free(large[i]);
+  mi_free(much);
+}
+
+// Pages are taken and kept again and again, while the oldest are not: their places come round.
+static void places_come_round(void) {
+  if (!CONVERTS) return;
+  keep_pages();
+  void* const current = mi_malloc(SIZE);
+  all_kept_until((uint32_t)mx_os_clock_msecs() + 60000);
+  const size_t bin = mx_bin_of(SIZE);
+  for (int i = 0; i < 3 * MX_RETAINED_MAX; i++) {
+    theap->retained.share = 0;
+    mx_page_t* const page = mx_retained_convert(theap, bin);
+    EXPECT(page != NULL && page->bin == bin && is_ring());
+    if (page == NULL) break;
+    mx_page_set_theap(page, theap);
+    mx_page_set_owner(page, theap->tid);
+    bool is_zero;
+    while (mx_page_extend(page, &is_zero)) {
+    }
+    mx_page_rest(page);
+    mx_partial_push_tail(theap, page);
+    const uint32_t kept = slices_kept();
+    mx_retained_put(theap, page);
+    EXPECT(latest() == page && is_ring());
+    EXPECT(slices_kept() == kept + 1 || slices_kept() == kept);  // its place was taken
+  }
+  EXPECT(slices_kept() == 1);
+  EXPECT(audit(&mx_subproc_main) == 0);
+  mi_free(current);
+}
+
 // Places are counted on and on.
 static void places_wrap(void) {
   mi_collect(true);
@@ -359,6 +436,8 @@ int main(void) {
   no_more_than_may_be();
   others_stay();
   hardly_used();
+  many_slices();
+  places_come_round();
   places_wrap();
   printf("%d failures\n", failures);
   return failures != 0;
