@@ -101,10 +101,10 @@ static uint32_t fill_and_free(size_t pages, uint32_t least) {
 }
 
 static void keep_pages(void) {
-  const int64_t before = mx_load_relaxed(&mx_process_counters.pages_retire);
+  const int64_t before = mx_load_relaxed(&theap->counted.retires);
   fill_and_free(PAGES, PAGES / 2);
   EXPECT(is_ring());
-  EXPECT(mx_load_relaxed(&mx_process_counters.pages_retire) >= before + slices_kept());
+  EXPECT(mx_load_relaxed(&theap->counted.retires) >= before + slices_kept());
   EXPECT(slices_kept() > theap->retained.share);
   all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
 }
@@ -267,16 +267,24 @@ static void time_is_up(void) {
 }
 
 static void no_more_than_may_be(void) {
+  mx_arenas_t* const arenas = &mx_subproc_main.arenas;
+  const int64_t others = 15;
   EXPECT(fill_and_free(MX_RETAINED_MAX + 10, MOST - 1) <= MOST);
-  const int64_t others = 15;  // of 16 threads each keeps a part
-  mx_count_add(&counters()->threads, others);
-  EXPECT(fill_and_free(MOST, 15) <= 16);
+  mx_count_add(&counters()->threads, others);  // each keeps a part of what may wait
+  const uint32_t part = (uint32_t)(mx_arenas_may_wait(arenas) / (others + 1));
+  EXPECT(part < MOST / 2 && fill_and_free(part + 10, part - 1) <= part + 4);
   mx_count_add(&counters()->threads, -others);
   mi_option_set(mi_option_purge_delay, 0);
   fill_and_free(MOST, 0);
   EXPECT(slices_kept() <= theap->retained.share);
-  mi_option_set_default(mi_option_purge_delay, 1000);
   mi_option_set(mi_option_purge_delay, 1000);
+  mi_collect(true);
+  for (size_t n = 0; n < BLOCKS; n++) blocks[n] = mi_malloc(SIZE);
+  const intptr_t much = mx_arenas_may_wait(arenas) / 2 + 1;  // as if it waited
+  mx_add_relaxed(&arenas->purgeable, much);
+  for (size_t n = 0; n < BLOCKS; n++) mi_free(blocks[n]);
+  mx_add_relaxed(&arenas->purgeable, -much);
+  EXPECT(slices_kept() <= theap->retained.share);
 }
 
 // A page of many slices, of those that have these blocks, that is not current.
