@@ -127,8 +127,7 @@ void mx_retained_begin(mx_theap_t* theap, mx_page_t* page) {
 // A page of a slice that is kept, the latest or the oldest; or NULL.
 static mx_page_t* find_kept(const mx_theap_t* theap, bool is_latest) {
   const mx_theap_retained_t* const retained = &theap->retained;
-  const uint32_t n = mx_min(retained->next - retained->oldest, MX_RETAINED_MAX);
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < MX_RETAINED_MAX; i++) {
     const uint32_t at = (is_latest ? retained->next - 1 - i : retained->oldest + i);
     mx_page_t* const page = retained->pages[at % MX_RETAINED_MAX];
     if (page != NULL && mx_page_slices_for(page->block_size) == 1) return page;
