@@ -64,9 +64,9 @@ void mx_retained_age(mx_theap_t* theap, uint32_t now) { let_go_of(theap, now, 0)
 
 void mx_retained_release_all(mx_theap_t* theap) { let_go_of(theap, 0, INT64_MAX); }
 
-// Of such a page it is known that all of it was needed.
+// Of such a page it is known that all of it was needed. It may start anew just now (see holes.h).
 static bool is_used_up(const mx_page_t* page) {
-  return page->slice_count == 1 && page->capacity == page->reserved;
+  return page->slice_count == 1 && mx_peek_uint32(&page->capacity) == page->reserved;
 }
 
 // How many slices may be kept with this page. Beyond the share all threads keep no more than may
@@ -90,10 +90,12 @@ static bool is_retained(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->used == 0 && page->retained_slot == 0);
   if (theap->bins.current[page->bin] == &mx_page_none) return false;
   const int64_t most = most_with(theap, page);
+  // No others go for one that is not kept, nor many for one that was hardly used.
+  if (page->slice_count > most) return false;
+  if (is_beyond(theap) && page->slice_count == 1 && !is_used_up(page)) return false;
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   let_go_of(theap, now, (int64_t)theap->retained.slices + page->slice_count - most);
   const uint32_t slot = theap->retained.next % MX_RETAINED_MAX;
-  if (page->slice_count > most) return false;
   if (theap->retained.pages[slot] != NULL) mx_retained_release(theap, theap->retained.pages[slot]);
   if (theap->retained.slices == 0) theap->retained.oldest = theap->retained.next;
   const uint32_t last_turn = theap->retained.next - (MX_RETAINED_MAX - 1);
@@ -127,7 +129,7 @@ void mx_retained_begin(mx_theap_t* theap, mx_page_t* page) {
 // A page of a slice that is kept, the latest or the oldest; or NULL.
 static mx_page_t* find_kept(const mx_theap_t* theap, bool is_latest) {
   const mx_theap_retained_t* const retained = &theap->retained;
-  for (uint32_t n = retained->next - retained->oldest, i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < MX_RETAINED_MAX; i++) {
     const uint32_t at = (is_latest ? retained->next - 1 - i : retained->oldest + i);
     mx_page_t* const page = retained->pages[at % MX_RETAINED_MAX];
     if (page != NULL && mx_page_slices_for(page->block_size) == 1) return page;
@@ -137,29 +139,30 @@ static mx_page_t* find_kept(const mx_theap_t* theap, bool is_latest) {
 
 // As long as the record is neither the one page nor the other, no address leads to it: the child of
 // a fork just then finds a slice of which no page is known.
-static bool become(mx_heap_t* heap, mx_page_t* page, size_t bin) {
-  mx_check(page->used == 0 && page->slice_count == 1 && mx_heap_is_main(heap));
+static void become(mx_heap_t* heap, mx_page_t* page, size_t bin) {
+  mx_check(page->used == 0 && page->slice_count == 1 && mx_page_heap(page) == heap);
   uint8_t* const slice = mx_arena_slice(page->arena, page->slice_index);
   const mx_slices_t slices = {page->arena, page->slice_index, 1, slice, false};
-  mx_count_add(&heap->counters.bin_pages[page->bin], -1);
+  mx_heap_unlink_page(page);
   mx_pagemap_set(slice, 1, NULL);
   mx_fence_seq_cst();
   // As of memory that was used before: its page may be larger than it will need.
   mx_bits_set(page->arena->dirty, page->slice_index, 1);
   mx_page_init(page, &slices, mx_bin_size(bin), bin, heap);
-  mx_count_add(&heap->counters.bin_pages[bin], 1);
-  return mx_pagemap_set(slice, 1, page);
+  mx_pagemap_set(slice, 1, page);  // the map has had the entry
+  mx_heap_link_page(heap, page);
 }
 
 mx_page_t* mx_retained_convert(mx_theap_t* theap, size_t bin) {
   if (!BEGINS_ANEW || !is_beyond(theap) || !mx_heap_is_main(theap->heap)) return NULL;
   if (mx_page_slices_for(mx_bin_size(bin)) > 1) return NULL;
   mx_page_t* const page = find_kept(theap, true);
-  if (page == NULL || mx_page_heap(page) != theap->heap || !mx_page_hold(page)) return NULL;
+  // A heap that was deleted may have left pages of an arena that is for others.
+  if (page == NULL || page->arena->is_exclusive || !mx_page_hold(page)) return NULL;
   mx_retained_forget(theap, page);
   mx_partial_remove(theap, page);
-  // The map has had the entry, and has it again.
-  return become(theap->heap, page, bin) ? page : NULL;
+  become(theap->heap, page, bin);
+  return page;
 }
 
 void mx_retained_make_up(mx_theap_t* theap) {

@@ -189,6 +189,30 @@ static void forbids(void) {
   mx_holes_allow();
 }
 
+// Thread 1 keeps its first page, which is empty, and beyond the share as it seems.
+static void kept_setup(size_t total) {
+  page_at_rest(total, WORLD_PAGE_BLOCKS);
+  ex_become(1);
+  ex_check(mx_tls_theap->retained.slices == 1);
+  mx_tls_theap->retained.share = 0;
+  ex_become(0);
+}
+static void kept_beside_current_setup(void) { kept_setup(WORLD_PAGE_BLOCKS + 1); }
+static void kept_beside_full_setup(void) { kept_setup(2 * WORLD_PAGE_BLOCKS); }
+static void begins_anew(void) {
+  for (size_t i = 16; i < 16 + 3; i++) alloc_at(i);
+  free_at(17);
+}
+// The kept page becomes one of another size, if it is not lent, and rests again.
+static void converts(void) {
+  for (size_t i = 0; i < 18; i++) {
+    if (i == WORLD_PAGE_BLOCKS) continue;
+    owner[i] = ex_self();
+    block[i] = world_alloc(WORLD_BLOCK / 2);
+  }
+  for (size_t i = 0; i < 6; i++) free_at(i);
+}
+
 // ---- pages that are mostly free, when memory grows -----------------------------------------------
 
 // Blocks of one OS page, 16 in a page of which two are live: so much is free that a walk over all
@@ -278,6 +302,9 @@ const ex_scenario_t ex_holes_scenarios[] = {
     {"holes-destroy", heap_setup, {empties_and_destroys, makes_holes, NULL}, heap_audit, 3, 1},
     {"holes-delete", heap_setup, {empties_and_deletes, makes_holes, NULL}, heap_audit, 3, 1},
     {"holes-forbid", last_setup, {frees_last_and_collects, makes_holes, forbids}, audit, 2, 1},
+    {"holes-anew", kept_beside_full_setup, {begins_anew, makes_holes, NULL}, audit, 3, 1},
+    {"holes-convert", kept_beside_current_setup, {converts, makes_holes, NULL}, audit, 3, 1},
+    {"holes-convert-forbid", kept_beside_current_setup, {converts, makes_holes, forbids}, audit, 2, 1},
     {"trim", trim_setup, {frees_14, trims, frees_15}, audit, 2, 1},
     {"trim-use", trim_setup, {small_into_use, trims, frees_15}, audit, 2, 1},
     {"trim-own", trim_setup, {grows_and_uses, frees_14_15, NULL}, audit, 3, 1},

@@ -13,9 +13,12 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/base/hooks.h"
-#include "../../src/heap/heap.h"
+#include "../../src/heap/adopt.h"
+#include "../../src/heap/retained.h"
+#include "../../src/heap/theap_lists.h"
 #include "../../src/mem/random.h"
 #include "../../src/mem/vmem.h"
+#include "../../src/page/blocks.h"
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
@@ -234,6 +237,71 @@ static void mapper_vanishes(void) {
   pthread_join(thread, NULL);
 }
 
+// An empty page that a thread keeps is becoming one of another size (see heap/retained.c), a step at a
+// time. In between no address leads to its record, and in the child its slice is free.
+static void* keeps_a_page(void* arg) {
+  static void* held[FRESH];
+  for (int i = 0; i < FRESH; i++) held[i] = mi_malloc(SIZE);
+  mx_page_t* const page = mx_pagemap_get(held[0]);
+  for (int i = 0; i < FRESH; i++) {
+    if (mx_pagemap_get(held[i]) == page) mi_free(held[i]);
+  }
+  *(mx_page_t**)arg = page;
+  sem_post(&ready);
+  sem_wait(&leave);
+  return NULL;
+}
+
+static int child_of_becoming(const mx_page_t* page, int step) {
+  mx_arena_t* const arena = page->arena;
+  const size_t i = page->slice_index;
+  if (step > 0) EXPECT(mx_bits_test(arena->free, i));
+  EXPECT(audit(&mx_subproc_main) == 0);
+  mi_free(mi_malloc(SIZE));
+  mi_collect(true);
+  EXPECT(audit(&mx_subproc_main) == 0);
+  return failures != 0;
+}
+
+static void page_becomes_another(void) {
+  pthread_t thread;
+  mx_page_t* page = NULL;
+  EXPECT(pthread_create(&thread, NULL, keeps_a_page, &page) == 0);
+  sem_wait(&ready);
+  mx_heap_t* const heap = &mx_subproc_main.main_heap;
+  mx_theap_t* const theap = mx_page_theap(page);
+  EXPECT(page->used == 0 && page->retained_slot != 0 && page->slice_count == 1);
+  uint8_t* const slice = mx_arena_slice(page->arena, page->slice_index);
+  const mx_slices_t slices = {page->arena, page->slice_index, 1, slice, false};
+  for (int step = 0; step < 4; step++) {
+    if (step == 1) {
+      mx_retained_forget(theap, page);
+      mx_partial_remove(theap, page);
+      mx_heap_unlink_page(page);
+      mx_pagemap_set(slice, 1, NULL);
+    }
+    if (step == 2) mx_page_init(page, &slices, mx_bin_size(1), 1, heap);
+    if (step == 3) {
+      mx_pagemap_set(slice, 1, page);
+      mx_heap_link_page(heap, page);
+    }
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(20);
+      const int code = child_of_becoming(page, step);
+      fflush(stdout);
+      _exit(code);
+    }
+    int status = 1;
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+    if (status != 0) printf("FAIL in the child that forked at step %d\n", step);
+  }
+  mx_page_release(page);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 // Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in the
 // middle of the records of guarded blocks: the child can do all of that.
 static volatile bool over;
@@ -313,6 +381,7 @@ int main(void) {
   for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) try_state(page, i);
   sem_post(&leave);
   pthread_join(thread, NULL);
+  if (MX_HOLES && !MX_RANDOM_ORDER) page_becomes_another();
   flags_are_free();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
