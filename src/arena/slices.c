@@ -165,13 +165,14 @@ static claim_t claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slic
 
 static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                         bool dirty, mx_slices_t* out) {
-  size_t from = (dirty ? mx_load_relaxed(&arena->low_hint) : home_of(arena, r->room));
+  size_t hint = mx_load_relaxed(&arena->low_hint);
+  size_t from = (dirty ? hint : home_of(arena, r->room));
   for (;;) {
     const size_t i = (dirty ? find_dirty(arena, r, from) : find_clean(arenas, arena, r, from));
     if (i == SIZE_MAX) {
       if (from == 0 && (dirty || !note_lack(arena, r))) return CLAIM_NONE;
       from = 0;  // the hint may have been too high
-      if (r->room == 1) mx_store_relaxed(&arena->low_hint, (size_t)0);
+      if (r->room == 1) mx_store_relaxed(&arena->low_hint, hint = 0);
       continue;
     }
     if (!mx_arena_claim(arena, i, r->count)) {
@@ -183,7 +184,8 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
     if (result == MX_COMMIT_REFUSED) return CLAIM_REFUSED;
     if (result == MX_COMMIT_TAKEN) continue;  // the arena has become shorter
     if (r->room == 1 && !dirty && !mx_scatter_serves(arenas, arena, r)) {
-      mx_store_relaxed(&arena->low_hint, i);
+      // Somebody may have given back slices before it, since it was looked for.
+      mx_cas_strong_acq_rel(&arena->low_hint, &hint, i);
     }
     return CLAIM_DONE;
   }

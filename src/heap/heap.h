@@ -57,7 +57,6 @@ typedef struct mx_theap_bins_s {
 typedef struct mx_theap_lists_s {
   uint32_t partial_count[MX_BIN_COUNT];
   uint32_t full_count[MX_BIN_COUNT];
-  uint32_t needed[MX_BIN_COUNT];     // pages that it got for want of blocks, see theap.c
   mx_page_t* partial[MX_BIN_COUNT];  // other pages of the bin that have or may get free blocks
   mx_page_t* full[MX_BIN_COUNT];     // the latest pages that became full, owner tagged
 } mx_theap_lists_t;

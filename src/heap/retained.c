@@ -37,8 +37,6 @@ void mx_retained_release(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->used == 0 && mx_page_theap(page) == theap);
   mx_retained_forget(theap, page);
   mx_partial_remove(theap, page);
-  uint32_t* const needed = &theap->lists.needed[page->bin];
-  if (*needed > 0) --*needed;
   mx_page_release(page);
 }
 

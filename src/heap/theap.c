@@ -29,11 +29,10 @@
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 #define FULL_LOOKS 16             // full pages that a search for free blocks looks at
-#define WORTH_SHARE 16            // a page is worth a visit with more than this part of its
+#define WORTH_SHARE 40            // a page is worth a visit with more than this part of its
 #define WORTH_MOST 8u             // blocks free, or than this many
 #define SPARSE_SHARE 4            // and nearly empty with more than this part
-#define MANY_PAGES 32            // partial pages of a bin beside which one more hardly counts,
-#define NEEDED_PAGES 16u          // if it needed so many for each of those
+#define MANY_PAGES 32            // partial pages of a bin beside which one more hardly counts
 #define COLLECT_SHARE 16          // a pass begins when what is committed has grown by this part
 #define COLLECT_LEAST (4 * MX_MIB)  // and by so much since the last one
 #define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
@@ -146,20 +145,10 @@ static bool is_worth_a_visit(const mx_page_t* page) {
 }
 
 // Whether the bin does better with another page than with the best of its partial ones: it has many
-// of them, with few free blocks each. As what is free then never ends, that has a bound: one page
-// for NEEDED_PAGES that were made because no block was left.
+// of them, with few free blocks each.
 mx_inline bool wants_another(const mx_theap_t* theap, size_t bin, const mx_page_t* best) {
   return mx_unlikely(theap->lists.partial_count[bin] >= MANY_PAGES) && !is_worth_a_visit(best) &&
-         !mx_page_can_extend(best) && theap->lists.needed[bin] >= NEEDED_PAGES;
-}
-
-static void count_need(mx_theap_t* theap, size_t bin) {
-  uint32_t* const needed = &theap->lists.needed[bin];
-  if (theap->lists.partial[bin] != NULL) {
-    *needed -= (*needed < NEEDED_PAGES ? *needed : NEEDED_PAGES);
-  } else if (*needed < mx_load_relaxed(&theap->heap->counters.bin_pages[bin].current)) {
-    ++*needed;
-  }
+         !mx_page_can_extend(best);
 }
 
 // The fuller one of two that are worth a visit, so that others may become empty; else the one with
@@ -197,7 +186,6 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
 }
 
 static mx_page_t* new_page(mx_theap_t* theap, size_t bin) {
-  count_need(theap, bin);
   mx_page_t* const page = mx_retained_convert(theap, bin);
   if (page != NULL) return page;
   mx_retained_make_up(theap);

@@ -158,6 +158,20 @@ def test_few_blocks_of_many_sizes():
     expect(saved >= 1, f"{saved:.1f} MiB less kept behind few blocks of 64 sizes")
 
 
+# What is free between live blocks has an end, however often they are replaced.
+def test_replaced_at_random():
+    r = run("replaced", 1, 100, 6)
+    expect(r["replaced"] <= 1.08 * r["made"], f"{r['made'] / 1024:.0f} MiB in blocks to 2,000 bytes, "
+                                              f"{r['replaced'] / 1024:.0f} MiB after six replacements of each")
+
+
+# Two threads that take memory side by side take none for nothing.
+def test_made_side_by_side():
+    r = run("replaced", 2, 100, 1)
+    expect(r["made"] <= 1.12 * r["live"], f"{r['made'] / 1024:.0f} MiB for two threads with "
+                                          f"{r['live'] / 1024:.0f} MiB in blocks to 2,000 bytes")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

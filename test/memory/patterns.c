@@ -18,6 +18,8 @@
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL;
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
+//   patterns replaced COUNT MIB ROUNDS    so many threads, each with MIB in blocks to 2,000 bytes, replace
+//                                         as many as that are at random, as often
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -481,6 +483,66 @@ static int run_threads(unsigned count) {
   return 0;
 }
 
+// ---- blocks that are replaced at random --------------------------------------------------------
+
+typedef struct replacer_s {
+  size_t count;
+  int rounds;
+  uint32_t random;
+  size_t live;
+} replacer_t;
+
+static uint32_t draw(replacer_t* r) {
+  r->random = r->random * 1664525u + 1013904223u;
+  return r->random >> 8;
+}
+
+static size_t replace(replacer_t* r, unsigned char** block) {
+  const size_t size = 16 + draw(r) % 1985;
+  free(*block);
+  *block = malloc(size);
+  if (*block == NULL) exit(2);
+  (*block)[0] = (*block)[size - 1] = 1;
+  return size;
+}
+
+static void* replace_all(void* argument) {
+  replacer_t* const r = (replacer_t*)argument;
+  unsigned char** const blocks = calloc(r->count, sizeof(*blocks));
+  if (blocks == NULL) exit(2);
+  for (size_t i = 0; i < r->count; i++) r->live += replace(r, &blocks[i]);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  for (int round = 0; round < r->rounds; round++) {
+    for (size_t i = 0; i < r->count; i++) replace(r, &blocks[draw(r) % r->count]);
+  }
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  return NULL;
+}
+
+static int run_replaced(unsigned count, size_t mib, int rounds) {
+  static replacer_t replacers[16];
+  pthread_t ids[16];
+  size_t live = 0;
+  if (count > 16) return 2;
+  pthread_barrier_init(&barrier, NULL, count + 1);
+  const long start = resident_kib();
+  for (unsigned i = 0; i < count; i++) {
+    replacers[i] = (replacer_t){mib * MIB / 1008, rounds, i + 1, 0};
+    pthread_create(&ids[i], NULL, &replace_all, &replacers[i]);
+  }
+  pthread_barrier_wait(&barrier);
+  for (unsigned i = 0; i < count; i++) live += replacers[i].live;
+  printf("live=%zu\nmade=%ld\n", live / 1024, resident_kib() - start);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  printf("replaced=%ld\n", resident_kib() - start);
+  pthread_barrier_wait(&barrier);
+  for (unsigned i = 0; i < count; i++) pthread_join(ids[i], NULL);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* what = (argc > 1 ? argv[1] : "");
   long n[3] = {0, 0, 0};
@@ -499,6 +561,9 @@ int main(int argc, char** argv) {
   if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
+  if (strcmp(what, "replaced") == 0) {
+    return run_replaced((unsigned)n[0], (size_t)n[1], (int)n[2]);
+  }
   fprintf(stderr, "patterns: what?\n");
   return 2;
 }

@@ -125,6 +125,7 @@ static void add_theap(void) {
   add("visits", theap->visits, 0);
   add("extended", theap->counted.extends, 0);
   add("reclaimed", theap->counted.reclaims, 0);
+  add("retired", theap->counted.retires, 0);
   add_state("current", current);
   add_state("carved", carved);
   add_state("partial", partial);
