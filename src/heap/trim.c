@@ -98,10 +98,7 @@ static size_t trim_refaults(mx_subproc_t* subproc) {
 static void trim_page(mx_page_t* page, int* budget) {
   // A page that rests has been made: what the promise depends on is there.
   if ((mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0 || !mx_holes_promise(page)) return;
-  const bool is_mine = mx_page_is_mine(page);
-  // What others keep empty may be kept by threads that sleep.
-  if (is_mine && page->used == 0) return;
-  mx_page_make_holes(page, is_mine);
+  mx_page_make_holes(page, mx_page_is_mine(page));
   (*budget)--;
 }
 

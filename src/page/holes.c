@@ -203,7 +203,7 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
 
 mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {
   const uint32_t used = used_of(page);
-  if (!MX_HOLES || mx_peek_uint32(&page->capacity) < used) return false;
+  if (!MX_HOLES || used == 0 || mx_peek_uint32(&page->capacity) < used) return false;
   const size_t per_slice = mx_arena_bits_per_slice();
   const size_t present = mx_bits_count(page->arena->present, page->slice_index * per_slice,
                                        mx_max(mx_peek_uint32(&page->slice_count), 1) * per_slice);
