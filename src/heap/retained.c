@@ -8,7 +8,7 @@
 //
 // What is kept beyond the share is pages of one slice that were used up before they became empty,
 // and it keeps nobody from memory: a bin that needs a new page gets the one that was emptied last,
-// whatever its size was, and where other slices are taken the oldest goes to the arena.
+// whatever its size was, and where other slices are taken for pages the oldest goes to the arena.
 #include "retained.h"
 
 #include "../base/options.h"
@@ -69,7 +69,7 @@ static bool is_used_up(const mx_page_t* page) {
 
 // How many slices may be kept with this page. Beyond the share all threads keep no more than may
 // wait in the arenas (arena/purge.c), and nothing where half as much does: so who frees all that it
-// has and sleeps has as little as if there were none.
+// has and sleeps keeps little more.
 static int64_t most_with(mx_theap_t* theap, const mx_page_t* page) {
   const mx_arenas_t* const arenas = &theap->subproc->arenas;
   const int64_t in_use = mx_load_relaxed(&arenas->in_use);
