@@ -86,8 +86,7 @@ static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, 
 // Fresh runs of different lengths begin in different quarters of an arena, so that what is long
 // finds room for long. Growing pages begin as far from each other as they may grow.
 static size_t home_of(const mx_arena_t* arena, size_t room) {
-  mx_check(room > 0);
-  if (room == 1) return mx_load_relaxed(&arena->low_hint);
+  mx_check(room > 1);
   if (room == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
   return room == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
 }
@@ -166,7 +165,7 @@ static claim_t claim_place(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slic
 static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                         bool dirty, mx_slices_t* out) {
   size_t hint = mx_load_relaxed(&arena->low_hint);
-  size_t from = (dirty ? hint : home_of(arena, r->room));
+  size_t from = (dirty || r->room == 1 ? hint : home_of(arena, r->room));
   for (;;) {
     const size_t i = (dirty ? find_dirty(arena, r, from) : find_clean(arenas, arena, r, from));
     if (i == SIZE_MAX) {

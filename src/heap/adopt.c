@@ -135,11 +135,12 @@ static void keep_near(const mx_heap_t* heap, uint8_t* start, size_t slices) {
   if (node >= 0) mx_os_advise_numa(start, slices * MX_SLICE_SIZE, node);
 }
 
-void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
+bool mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
   const size_t before = page->slice_count;
   mx_page_grow(page, &heap->subproc->arenas);
   const size_t more = page->slice_count - before;
   if (more > 0) keep_near(heap, mx_arena_slice(page->arena, page->slice_index + before), more);
+  return more > 0;
 }
 
 // Slices for a page. Where they are mapped in part that of the first block is, and of what lies in

@@ -14,8 +14,9 @@ MX_BEGIN_DECLS
 // Makes a page for a heap; NULL when out of memory. The caller owns it, and has so many full ones
 // of the bin.
 mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages);
-// As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too.
-void mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);
+// As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too. True: it got
+// some.
+bool mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);
 // Where slices are mapped in part and that failed: a last try; the page ends where it fails again.
 bool mx_page_extend_scarce(mx_heap_t* heap, mx_page_t* page, bool* is_zero);
 // Releases an owned page that holds no block.

@@ -67,9 +67,9 @@ static bool is_used_up(const mx_page_t* page) {
   return page->slice_count == 1 && mx_peek_uint32(&page->capacity) == page->reserved;
 }
 
-// How many slices may be kept with this page. Beyond the share all threads keep no more than may
-// wait in the arenas (arena/purge.c), and nothing where half as much does: so who frees all that it
-// has and sleeps keeps little more.
+// How many slices may be kept with this page, and notes the share. Beyond the share all threads
+// keep no more than may wait in the arenas (arena/purge.c), and nothing where half as much does: so
+// who frees all that it has and sleeps keeps little more.
 static int64_t most_with(mx_theap_t* theap, const mx_page_t* page) {
   const mx_arenas_t* const arenas = &theap->subproc->arenas;
   const int64_t in_use = mx_load_relaxed(&arenas->in_use);

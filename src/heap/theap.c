@@ -218,11 +218,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 }
 
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
-  if (!mx_page_has_holes(page)) {
-    const uint32_t before = page->slice_count;
-    mx_heap_grow_page(theap->heap, page);
-    if (page->slice_count > before) mx_retained_make_up(theap);
-  }
+  if (!mx_page_has_holes(page) && mx_heap_grow_page(theap->heap, page)) mx_retained_make_up(theap);
   if (!mx_page_extend(page, is_zero)) {
     if (!MX_PARTS || !mx_load_relaxed(&page->arena->has_parts)) return false;
     if (!mx_page_extend_scarce(theap->heap, page, is_zero)) return false;

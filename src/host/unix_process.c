@@ -75,7 +75,7 @@ bool mx_host_file_write(int file, const void* data, size_t size) {
   sigemptyset(&only);
   sigaddset(&only, SIGPIPE);
   if (pthread_sigmask(SIG_BLOCK, &only, &before) != 0) return write_all(file, data, size);
-  const bool waited = is_pipe_signal_pending();
+  const bool waited = (sigismember(&before, SIGPIPE) == 1 && is_pipe_signal_pending());
   const bool done = write_all(file, data, size);
   const int error = errno;
   int taken;
