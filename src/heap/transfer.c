@@ -35,7 +35,7 @@ typedef struct mx_transfers_s {
   uint32_t least[MX_BIN_COUNT];  // so many were there all the time since the last look
 } mx_transfers_t;
 
-mx_atomic(bool) mx_has_transfers;
+mx_at_start mx_atomic(bool) mx_has_transfers;
 size_t mx_transfer_most = 512 * MX_KIB;
 static mx_transfers_t transfers[CACHES];
 static mx_atomic(uint64_t) transfers_seen;  // when what is not used was looked for, clock in ms

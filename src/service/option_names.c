@@ -28,8 +28,15 @@
 
 enum { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_PROGRAM };
 
+// One text behind the other: pointers to them would be written by the dynamic linker at each start.
+#define OPTION_ROOM(name, caps, least, most) char name[sizeof(#name)];
+typedef struct names_s { MX_OPTIONS(OPTION_ROOM) } names_t;
 #define OPTION_NAME(name, caps, least, most) #name,
-static const char* const names[mx_opt_count] = {MX_OPTIONS(OPTION_NAME)};
+static const names_t names = {MX_OPTIONS(OPTION_NAME)};
+#define OPTION_NAME_AT(name, caps, least, most) offsetof(names_t, name),
+static const uint16_t name_at[mx_opt_count] = {MX_OPTIONS(OPTION_NAME_AT)};
+
+static const char* name_of(int option) { return (const char*)&names + name_at[option]; }
 
 typedef struct option_range_s {
   long least, most;
@@ -49,9 +56,9 @@ enum {
 };
 
 typedef struct older_name_s {
-  const char* name;
-  int option;
-  int meaning;
+  char name[28];
+  int16_t option;
+  int16_t meaning;
 } older_name_t;
 
 static const older_name_t older_names[] = {
@@ -86,7 +93,7 @@ static const older_name_t older_names[] = {
 
 static bool in_table(int option) { return option >= 0 && option < mx_opt_count; }
 
-const char* mx_option_name(int option) { return in_table(option) ? names[option] : NULL; }
+const char* mx_option_name(int option) { return in_table(option) ? name_of(option) : NULL; }
 
 bool mx_option_is_size(int option) {
   switch (option) {
@@ -233,7 +240,7 @@ static void store(int option, long wanted, int origin) {
   const long value = mx_option_clamp(option, wanted);
   if (value != wanted) {
     const char* const unit = (mx_option_is_size(option) ? " KiB" : "");
-    mx_warning("option %s: %ld%s is beyond what it can be; it is %ld%s\n", names[option], wanted,
+    mx_warning("option %s: %ld%s is beyond what it can be; it is %ld%s\n", name_of(option), wanted,
                unit, value, unit);
   }
   set_value(option, value);
@@ -267,7 +274,7 @@ static const char* value_of(const char* entry, const char* name) {
 
 static void note_entry(const char* entry, findings_t* found) {
   for (int i = 0; i < mx_opt_count; i++) {
-    const char* const value = value_of(entry, names[i]);
+    const char* const value = value_of(entry, name_of(i));
     if (value == NULL) continue;
     if (found->own[i] == NULL) found->own[i] = value;
     return;
@@ -299,13 +306,13 @@ static mx_unit_t unit_of(int option) {
 static void take_own(int option, const char* text) {
   long value = 0;
   if (!mx_option_parse(text, unit_of(option), &value)) {
-    warn_invalid(option, names[option], text);
+    warn_invalid(option, name_of(option), text);
     return;
   }
   store(option, value, FROM_ENVIRONMENT);
   const char* const reason = mx_option_unused(option);
   if (reason != NULL) {
-    mx_verbose("environment option mimalloc_%s has no effect: %s\n", names[option], reason);
+    mx_verbose("environment option mimalloc_%s has no effect: %s\n", name_of(option), reason);
   }
 }
 
@@ -322,7 +329,7 @@ static void take_older(const older_name_t* older, const char* text) {
   }
   if (older->meaning == AS_IS) {
     mx_warning("environment option \"mimalloc_%s\" is deprecated -- use \"mimalloc_%s\" instead.\n",
-               older->name, names[older->option]);
+               older->name, name_of(older->option));
   } else if (older->meaning == OFF_IS_NEVER) {
     mx_warning("environment option \"mimalloc_%s\" is deprecated -- "
                "use \"mimalloc_purge_delay=-1\" instead of 0.\n", older->name);
@@ -418,7 +425,7 @@ void mx_options_print(mx_output_fun* fun, void* arg) {
   mx_out_add(&out, "v%d.%d.%d, %s\n", MX_VERSION / 10000, MX_VERSION / 100 % 100, MX_VERSION % 100,
              MX_DEBUG > 0 ? "debug" : "release");
   for (int i = 0; i < mx_opt_count; i++) {
-    mx_out_add(&out, "option '%s': %ld%s%s\n", names[i], mx_load_relaxed(&mx_option_values[i]),
+    mx_out_add(&out, "option '%s': %ld%s%s\n", name_of(i), mx_load_relaxed(&mx_option_values[i]),
                mx_option_is_size(i) ? " KiB" : "",
                mx_option_unused(i) != NULL ? " (no effect)" : "");
   }
