@@ -41,6 +41,10 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
 // old usable size reads as zero. `align` 0: none wanted.
 void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
                     bool zero);
+// A block below this size is copied as it is when it grows: it gets no room for more.
+#define MX_ROOM_MIN (8 * MX_KIB)
+// The same for a block that is known, and not to stay, to a size above 0 and below that.
+void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size);
 // The start of the block that p stands for, NULL when it is none of ours.
 void* mx_block_of(const void* p);
 // Usable bytes of a block, 0 when p is none of ours.

@@ -52,14 +52,27 @@ mx_inline size_t mx_usable(const void* p) {
   return mx_likely(mx_is_plain_block(p, &page)) ? page->block_size : mx_usable_size(p);
 }
 
-// Whether a block of the theap's heap can stay what it is when it gets this size; false says
-// nothing yet.
-mx_inline bool mx_can_stay(const mx_theap_t* theap, void* p, size_t size) {
-  if (MX_HARDEN) return mx_harden_stays(theap, p, size);
+// Grows or shrinks a block in the common cases: it stays what it is, or is copied. *p is the result
+// then, NULL without memory; false says nothing yet.
+mx_inline bool mx_realloc_plain(mx_theap_t* theap, void** p, size_t size) {
   mx_page_t* page;
-  if (!mx_is_plain_block(p, &page)) return false;
-  const size_t usable = page->block_size;
-  return usable - size <= usable / 2 && mx_load_relaxed(&theap->heap) == mx_page_heap(page);
+  size_t usable, most;
+  if (MX_HARDEN) {
+    if (!mx_harden_knows(*p, &usable)) return false;
+    page = mx_pagemap_get_near(*p);
+    most = page->block_size - MX_PAD;
+  } else {
+    if (!mx_is_plain_block(*p, &page)) return false;
+    usable = most = page->block_size;
+  }
+  if (mx_unlikely(most - size > most / 2)) {
+    if (mx_unlikely(size - 1 >= MX_ROOM_MIN - 1)) return false;  // or is 0
+    *p = mx_realloc_copied(theap, *p, usable, size);
+    return true;
+  }
+  if (mx_load_relaxed(&theap->heap) != mx_page_heap(page)) return false;
+  if (MX_HARDEN) mx_harden_set_size(page, *p, size);
+  return true;
 }
 
 mx_inline void* mx_alloc(size_t size) { return mx_alloc_in(mx_tls_theap, size); }

@@ -202,19 +202,6 @@ mx_inline bool mx_harden_shrinks(void* block, size_t size) {
   return true;
 }
 
-// Makes such a block of the theap's heap one of `size` bytes, as mx_harden_resize does; false says
-// nothing yet.
-mx_inline bool mx_harden_stays(const mx_theap_t* theap, void* p, size_t size) {
-  size_t old;
-  if (!mx_harden_knows(p, &old)) return false;
-  mx_page_t* const page = mx_pagemap_get_near(p);
-  const size_t most = page->block_size - MX_PAD;
-  if (size > most || size < most / 2) return false;
-  if (mx_load_relaxed(&theap->heap) != mx_page_heap(page)) return false;
-  mx_harden_set_size(page, p, size);
-  return true;
-}
-
 // What came of freeing a block.
 typedef enum mx_put_e {
   MX_PUT_DONE,

@@ -285,13 +285,17 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
     mx_huge_free(target);
     return NULL;
   }
+  // What lies behind the block in its last slice comes along.
+  size_t moved = slices_for(old_bytes) * MX_SLICE_SIZE;
   if (!move_slices(page, target, &is_torn)) {
     if (is_torn) return NULL;
     memcpy(target->start, page->start, old_bytes);
     mx_huge_free(page);
+    moved = old_bytes;
   }
   note_use(target, 0, bytes);
-  clear_part(target, old_bytes, bytes, zero && !is_zero);
+  clear_part(target, old_bytes, mx_min(moved, bytes), zero);
+  clear_part(target, moved, bytes, zero && !is_zero);
   mx_huge_page_resize(target, bytes);
   return target->start;
 }

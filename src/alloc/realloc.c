@@ -108,12 +108,11 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
 }
 
 // A block that grows by a small step will grow again: room for some more steps saves half of the
-// copies. Blocks below ROOM_MIN are cheap to copy.
-#define ROOM_MIN (8 * MX_KIB)
+// copies. Blocks below MX_ROOM_MIN are cheap to copy.
 
 static size_t with_room(size_t size, size_t old_usable) {
   const size_t most = MX_SHARED_MAX - MX_PAD;
-  if (MX_HARDEN_SLOWLY || size < ROOM_MIN || size > most) return size;
+  if (MX_HARDEN_SLOWLY || size < MX_ROOM_MIN || size > most) return size;
   if (size <= old_usable || size - old_usable > old_usable / 8) return size;
   return mx_min(size + size / 8, most);
 }
@@ -137,6 +136,15 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
     const size_t usable = mx_usable_size(fresh);
     if (usable > keep) memset((uint8_t*)fresh + keep, 0, usable - keep);
   }
+  mx_free(p);
+  return fresh;
+}
+
+void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
+  mx_check(size > 0 && size < MX_ROOM_MIN);
+  void* const fresh = mx_alloc_in(theap, size);
+  if (mx_unlikely(fresh == NULL)) return NULL;
+  memcpy(fresh, p, mx_min(usable, size));
   mx_free(p);
   return fresh;
 }

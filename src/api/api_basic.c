@@ -35,7 +35,7 @@ void mi_free_small(void* p) mi_attr_noexcept { mx_free(p); }
 
 void* mi_realloc(void* p, size_t newsize) mi_attr_noexcept {
   mx_theap_t* const theap = mx_tls_theap;
-  if (mx_likely(mx_can_stay(theap, p, newsize))) return p;
+  if (mx_likely(mx_realloc_plain(theap, &p, newsize))) return p;
   return mx_verb_realloc(theap, p, newsize, false);
 }
 

@@ -91,6 +91,27 @@ static void test_blocks(void) {
   mi_free(p);
 }
 
+// Blocks that move when they grow, from among used memory: neither from the place that they leave
+// nor from that to which they come is anything seen.
+static void test_growth(void) {
+  enum { COUNT = 8 };
+  uint8_t* used[COUNT];
+  for (size_t size = 560 * MX_KIB; size < 6 * MX_MIB; size += size / 3 + 4968) {
+    for (int i = 0; i < COUNT; i++) {
+      used[i] = (uint8_t*)mi_malloc(2 * size);
+      if (used[i] != NULL) memset(used[i], 0x5A, 2 * size);
+    }
+    for (int i = 0; i < COUNT; i++) mi_free(used[i]);
+    uint8_t* p = (uint8_t*)mi_zalloc(size);
+    void* const beside = mi_malloc(size);
+    if (p != NULL) memset(p, 1, size);
+    p = (uint8_t*)mi_rezalloc(p, 2 * size + 100);
+    EXPECT(p != NULL && is_all(p, size, 1) && is_all(p + size, size + 100, 0));
+    mi_free(p);
+    mi_free(beside);
+  }
+}
+
 // Ranges of any length that end where nothing can be read.
 static void test_looks(void) {
   const size_t unit = mx_facts.os_page;
@@ -112,6 +133,7 @@ int main(void) {
   test_looks();
   test_ranges();
   test_blocks();
+  test_growth();
   printf("zero: %d failures\n", failures);
   return failures != 0;
 }
