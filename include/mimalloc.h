@@ -527,7 +527,9 @@ mi_decl_nodiscard mi_decl_export void* mi_realloc_aligned_at(void* p, size_t new
 /// Resizing of blocks that were zeroed when they were allocated (mi_zalloc(), mi_calloc() and
 /// their like, or one of these calls): all bytes that were never written stay zero, those of the
 /// grown part included. On other blocks the bytes between the requested and the usable size are
-/// undefined. A NULL `p` makes each the zeroed allocation. On failure `p` is unchanged.
+/// undefined; so they are on a block that was made smaller where it is, to half at least: what was
+/// written there is there when it grows again. A NULL `p` makes each the zeroed allocation. On
+/// failure `p` is unchanged.
 /// @{
 
 /// Resizes `p` to `newsize` bytes; what is new is zero.
@@ -584,7 +586,8 @@ mi_decl_nodiscard mi_decl_export void* mi_recalloc_aligned_at(void* p, size_t ne
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_new(void);
 
 /// Makes a heap that takes memory from one arena only; when that is used up, allocation fails. An
-/// exclusive arena serves only heaps made so.
+/// exclusive arena serves only heaps made so. In hardened builds a block of 0 bytes lies outside of
+/// it, where nobody can access anything.
 /// @param arena_id  the arena; NULL makes it the same as mi_heap_new()
 /// @returns the heap; NULL with errno ENOMEM
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_new_in_arena(mi_arena_id_t arena_id);
@@ -899,7 +902,8 @@ mi_decl_nodiscard mi_decl_export mi_decl_restrict void* mi_theap_malloc_aligned(
 mi_decl_nodiscard mi_decl_export void* mi_theap_realloc(mi_theap_t* theap, void* p, size_t newsize)
   mi_attr_noexcept mi_attr_alloc_size(3);
 
-/// As mi_heap_visit_blocks(), but only the areas of this thread-heap.
+/// As mi_heap_visit_blocks(), but only the areas of this thread-heap. Those of which all blocks are
+/// in use it may have given up, and blocks that are alone in their area are the heap's.
 mi_decl_export bool mi_theap_visit_blocks(const mi_theap_t* theap, bool visit_blocks,
                                           mi_block_visit_fun* visitor, void* arg);
 

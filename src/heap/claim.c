@@ -12,16 +12,18 @@
 #define FREER_PAGES 1
 
 // Whether a thread takes a page in that it freed into: always its own former ones; one of others
-// in exchange for the oldest, when it has as many as it may.
+// in exchange for the oldest, when it has as many as it may, which is at least one where the option
+// says that it takes any.
 static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
-  if (mx_page_theap(page) == theap || policy == 1) return true;
-  if (theap->first->thread.is_pooled) return false;
+  if (mx_page_theap(page) == theap) return true;
+  if (policy == 0 && theap->first->thread.is_pooled) return false;
   // A thread that does not allocate from the bin has no use for the blocks of others' pages, only
   // for freeing more of them cheaply, and must not hoard.
   long limit = mx_option(page_cross_thread_max_reclaim);
   if (theap->bins.current[page->bin] == &mx_page_none && limit > FREER_PAGES) limit = FREER_PAGES;
+  if (policy == 1 && limit == 0) limit = FREER_PAGES;
   if (limit <= 0) return false;
   const long count = (long)theap->lists.partial_count[page->bin];
   if (count >= limit) mx_theap_give_up_oldest(theap, page->bin);
