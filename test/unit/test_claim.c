@@ -63,6 +63,25 @@ static void frees_of_others(size_t size) {
   EXPECT(pthread_create(&thread, NULL, only_frees, left[1]) == 0 && pthread_join(thread, NULL) == 0);
 }
 
+static intptr_t slices_in_use(void) { return mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
+
+// The last block of a page that nobody owns is freed: nobody takes the page, it is gone.
+static void last_of_a_page(size_t size) {
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
+  void* const last = left[BLOCKS / 2];
+  const mx_page_t* const page = mx_pagemap_get(last);
+  mi_option_set(mi_option_page_reclaim_on_free, -1);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (left[i] != last && mx_pagemap_get(left[i]) == page) mi_free(left[i]);
+  }
+  EXPECT(mx_load_relaxed(&page->owner) == 0 && page->used == 1);
+  mi_option_set(mi_option_page_reclaim_on_free, 1);
+  const intptr_t before = slices_in_use(), slices = (intptr_t)page->slice_count;
+  mi_free(last);
+  EXPECT(slices_in_use() == before - slices);
+}
+
 int main(void) {
   mi_option_set(mi_option_page_reclaim_on_free, 0);
   mi_option_set(mi_option_page_cross_thread_max_reclaim, LIMIT);
@@ -76,6 +95,7 @@ int main(void) {
   mi_option_set(mi_option_page_reclaim_on_free, -1);
   EXPECT(taken_in(4000) == 0);
   mi_option_set(mi_option_page_reclaim_on_free, 1);
+  last_of_a_page(1500);
   // Any page, but not all of them at once.
   EXPECT(taken_in(5000) == 1);
   mi_option_set(mi_option_page_cross_thread_max_reclaim, LIMIT);
