@@ -109,7 +109,6 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
 
 // A block that grows by a small step will grow again: room for some more steps saves half of the
 // copies. Blocks below MX_ROOM_MIN are cheap to copy.
-
 static size_t with_room(size_t size, size_t old_usable) {
   const size_t most = MX_SHARED_MAX - MX_PAD;
   if (MX_HARDEN_SLOWLY || size < MX_ROOM_MIN || size > most) return size;

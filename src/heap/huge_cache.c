@@ -23,7 +23,7 @@
 // The first is for all sizes that are not small, of the others so many for each size.
 #define KEPT_SLOTS (1 + SMALL_MAX * SMALL_PLACES)
 static mx_atomic(mx_page_t*) kept_pages[KEPT_SLOTS];
-static mx_at_start mx_atomic(uint64_t) kept_since;  // of the last one, clock in ms; 0: none is kept
+static mx_atomic(uint64_t) kept_since;  // of the last one, clock in ms; 0: none is kept
 
 static bool may_keep(const mx_page_t* page) {
   mx_check(mx_page_is_huge(page));
