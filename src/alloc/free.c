@@ -62,7 +62,8 @@ static void push_remote(mx_page_t* page, void* block) {
 }
 
 // A block that others may need. A function of its own, so that small ones pass with nothing saved.
-mx_noinline static void free_transferred(mx_page_t* page, mx_block_t* block) {
+mx_noinline static void free_transferred(void* p, mx_page_t* page) {
+  mx_block_t* const block = (mx_block_t*)p;
   if (!mx_transfer_put(mx_tls_theap, page, block)) push_remote(page, block);
 }
 
@@ -105,11 +106,15 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
   }
   if (MX_KNOWS_BLOCKS && mx_likely(mx_page_begins_block(page, p) && !mx_page_is_mine(page))) {
     if (MX_TRANSFERS && mx_unlikely(page->bin > MX_SMALL_BINS)) {
-      free_transferred(page, (mx_block_t*)p);
+      free_transferred(p, page);
       return;
     }
-    if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
-    return;
+    const mx_pushed_t pushed = mx_remote_push_once(page, (mx_block_t*)p);
+    if (mx_likely(pushed == MX_PUSHED)) return;
+    if (pushed == MX_PUSHED_CLAIMED) {
+      mx_page_claimed_by_free(page);
+      return;
+    }
   }
   mx_free_slow(p);
 }

@@ -190,37 +190,44 @@ mx_inline void clear_medium(uint8_t* p, size_t size) {
     memcpy(end - sizeof(zero) / 2, &zero, sizeof(zero) / 2);
     return;
   }
-  uint8_t* const last = end - sizeof(zero);
+  memcpy(p, &zero, sizeof(zero));
+  memcpy(end - sizeof(zero), &zero, sizeof(zero));
+  if (mx_likely(size <= 2 * sizeof(zero))) return;
+  for (uint8_t* at = p + sizeof(zero); at + sizeof(zero) < end; at += sizeof(zero)) {
+    memcpy(at, &zero, sizeof(zero));
+  }
+}
+
+// As mx_calloc_medium, while it is sampled: less code for the sake of all who are not.
+mx_noinline static void* calloc_medium_slow(size_t total, mx_theap_t* theap) {
+  static const struct { uint64_t words[8]; } zero = {{0}};
+  uint8_t* const p = (MX_HARDEN || total > CLEAR_MEDIUM_MAX
+                          ? NULL : (uint8_t*)mx_alloc_counted(theap, total));
+  if (p == NULL) return mx_zalloc_in(theap, total);
+  uint8_t *at = p, *const last = p + mx_align_up(total, MX_ALIGN) - sizeof(zero);
   do {
-    memcpy(p, &zero, sizeof(zero));
-    p += sizeof(zero);
-  } while (p < last);
+    memcpy(at, &zero, sizeof(zero));
+    at += sizeof(zero);
+  } while (at < last);
   memcpy(last, &zero, sizeof(zero));
+  return p;
 }
 
 mx_noinline void* mx_calloc_medium(size_t total, mx_theap_t* theap) {
   const bool is_short = (total - MX_SIZE_MIN <= CLEAR_MEDIUM_MAX - MX_PAD - MX_SIZE_MIN);
-  if (mx_unlikely(!is_short)) return mx_zalloc_in(theap, total);
-  const size_t rounded = mx_align_up(total + MX_PAD, MX_ALIGN);
-  mx_block_t* block = mx_take(theap->bins.front[rounded / MX_ALIGN], total, true);
-  if (mx_unlikely(block == NULL)) {
-    if (MX_HARDEN) return mx_zalloc_in(theap, total);
-    block = (mx_block_t*)mx_alloc_counted(theap, total);
-    if (block == NULL) return mx_alloc_slow(total, theap, true);
-  }
-  clear_medium((uint8_t*)block, rounded - MX_PAD);
+  if (mx_unlikely(!is_short)) return calloc_medium_slow(total, theap);
+  mx_page_t* const page = theap->bins.front[(total + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
+  mx_block_t* const block = mx_take(page, total, true);
+  if (mx_unlikely(block == NULL)) return calloc_medium_slow(total, theap);
+  clear_medium((uint8_t*)block, page->block_size - MX_PAD);
   return block;
 }
 
 mx_noinline void* mx_calloc_slow(size_t count, size_t size, mx_theap_t* theap) {
   size_t total;
   if (mx_mul_overflow(count, size, &total)) total = SIZE_MAX;
-  if (!MX_HARDEN && total <= 64) {
-    void* const p = mx_alloc_counted(theap, total);
-    if (p != NULL) {
-      mx_clear_small((uint8_t*)p, mx_align_up(total, MX_ALIGN));
-      return p;
-    }
-  }
-  return mx_zalloc_in(theap, total);
+  void* const p = (!MX_HARDEN && total <= 64 ? mx_alloc_counted(theap, total) : NULL);
+  if (p == NULL) return mx_zalloc_in(theap, total);
+  mx_clear_small((uint8_t*)p, mx_align_up(total, MX_ALIGN));
+  return p;
 }

@@ -93,6 +93,17 @@ mx_inline bool mx_thread_is(uintptr_t id) {
 #endif
 }
 
+// What sets `id` apart from the calling thread's: 0 is nothing.
+mx_inline uintptr_t mx_thread_apart(uintptr_t id) {
+#if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__) && !defined(MX_EXPLORE) && \
+    !defined(MI_NO_LIBC) && !defined(__CPROVER__)
+  __asm__("xorq %%fs:0, %0" : "+r"(id) : : "cc");
+  return id;
+#else
+  return id ^ mx_thread_id();
+#endif
+}
+
 // Around each call that changes heaps, pages or slices. While a thread is inside of one,
 //
 //   a fork in a signal's handler leaves what it interrupted alone in the child: what the threads

@@ -296,7 +296,7 @@ mx_inline void mx_page_set_owner(mx_page_t* page, uintptr_t tid) {
 
 // Whether the calling thread is the page's owner, whatever the tags say.
 mx_inline bool mx_page_is_mine(const mx_page_t* page) {
-  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_id();
+  return mx_thread_apart(mx_load_relaxed(&page->owner)) <= MX_OWNER_TAGS;
 }
 
 // Whether p is the start of a carved block of this page. Owner only.

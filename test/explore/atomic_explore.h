@@ -86,6 +86,7 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 // The identity of the thread is the explored one's.
 #define mx_thread_id() ex_thread_id()
 #define mx_thread_is(id) ((id) == ex_thread_id())
+#define mx_thread_apart(id) ((uintptr_t)(id) ^ ex_thread_id())
 // No explored thread dies or forks inside of a call.
 #define mx_call_enter() ((void)0)
 #define mx_call_leave() ((void)0)

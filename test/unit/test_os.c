@@ -179,6 +179,7 @@ static void other_thread(void) {
 static void test_threads(void) {
   const uintptr_t id = mx_thread_id();
   EXPECT(id != 0 && (id & 7) == 0 && mx_thread_is(id) && !mx_thread_is(id + 8));
+  EXPECT(mx_thread_apart(id) == 0 && mx_thread_apart(id + 7) == 7 && mx_thread_apart(id ^ 8) == 8);
   mx_os_barrier_all();
   if (!mx_os_thread_start(&other_thread)) return;
   for (int i = 0; i < 3000 && mx_load_acquire(&word) == 0; i++) mx_os_wait(&word, 0, 10);
