@@ -587,7 +587,7 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_new(void);
 
 /// Makes a heap that takes memory from one arena only; when that is used up, allocation fails. An
 /// exclusive arena serves only heaps made so. In hardened builds a block of 0 bytes lies outside of
-/// it, where nobody can access anything.
+/// it (see mi_heap_of()).
 /// @param arena_id  the arena; NULL makes it the same as mi_heap_new()
 /// @returns the heap; NULL with errno ENOMEM
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_new_in_arena(mi_arena_id_t arena_id);
@@ -618,6 +618,9 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_main(void);
 /// @returns the heap; NULL for NULL and for memory that is not ours. In builds that check frees
 ///          (debug, and secure from level 3 on) also NULL for an address in a freed block or behind
 ///          the bytes that were asked for; others cannot tell. So do the questions that follow.
+///          In debug builds and secure ones from level 4 on a block of 0 bytes lies where nobody can
+///          access anything, outside of all heaps: whichever was asked, the answer is the main heap,
+///          in whose visits it does not occur; of one that is aligned at an offset it is NULL.
 mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_of(const void* p);
 
 /// The partition that a block's addresses belong to, in constant time.
@@ -1975,7 +1978,9 @@ static inline bool mi_v2_subproc_visit_heaps(mi_subproc_id_t subproc, mi_heap_vi
 static inline bool mi_v2_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag,
                                                 bool visit_blocks, mi_block_visit_fun* visitor,
                                                 void* arg) {
-  return mi_abandoned_visit_blocks(mi_v2_subproc(subproc_id), heap_tag, visit_blocks, visitor, arg);
+  const mi_v3_subproc_id_t subproc =
+      (subproc_id == NULL ? mi_subproc_main() : mi_v2_subproc(subproc_id));
+  return mi_abandoned_visit_blocks(subproc, heap_tag, visit_blocks, visitor, arg);
 }
 static inline char* mi_v2_subproc_stats_get_json(mi_subproc_id_t subproc_id, size_t buf_size,
                                                  char* buf) mi_attr_noexcept {

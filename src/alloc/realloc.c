@@ -83,8 +83,13 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   if (mx_unlikely(shift != 0)) {
     return alloc_shifted(theap, size, align, align - shift, zero);
   }
-  if (align <= MX_ALIGN) return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
-  const size_t padded = mx_align_up(mx_max(size, 1) + MX_PAD, align);
+  // Guarded blocks that end exactly where their memory does are as aligned as their size is.
+  if (align <= MX_ALIGN && mx_likely(mx_option(guarded_precise) == 0)) {
+    return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
+  }
+  const size_t least = mx_max(size, 1);
+  const size_t padded = (align <= MX_ALIGN ? mx_align_up(least, align) + MX_PAD
+                                           : mx_align_up(least + MX_PAD, align));
   if (align > MX_SHARED_ALIGN_MAX || padded > MX_SHARED_MAX || (MX_ZERO_BLOCKS && size == 0)) {
     return alloc_apart(theap, size, align, false, zero);
   }
@@ -103,7 +108,7 @@ static bool is_plain(size_t align, size_t offset) {
 }
 
 static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
-  if (!is_plain(align, offset)) return mx_alloc_aligned(theap, size, align, offset, zero);
+  if (align > 1) return mx_alloc_aligned(theap, size, align, offset, zero);
   return zero ? mx_zalloc_in(theap, size) : mx_alloc_in(theap, size);
 }
 
@@ -207,8 +212,9 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
     return NULL;
   }
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
-  const bool same_heap = (theap->heap == mx_page_heap(page) || theap->heap == NULL);
-  if (aligned && same_heap) {
+  // A thread that begins with a realloc has no heap yet that the block could belong to.
+  if (mx_unlikely(theap->heap == NULL) && mx_thread_theap() != NULL) theap = mx_tls_theap;
+  if (aligned && theap->heap == mx_page_heap(page)) {
     if (can_stay(page, p, usable, size, zero)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.

@@ -224,10 +224,11 @@ void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
 
 // Guarded blocks are as aligned as their size, up to what slices are.
 static void* alloc_guarded(const mx_request_t* request) {
-  const size_t size = request->size;
-  if (request->align <= MX_ALIGN) return mx_guarded_alloc(size);
-  void* const p = mx_guarded_alloc(mx_align_up(size + MX_PAD, request->align) - MX_PAD);
-  if (MX_HARDEN && p != NULL) mx_harden_shrink(p, size);
+  const size_t size = request->size, align = request->align;
+  const size_t whole = (align <= MX_ALIGN ? mx_align_up(size, align)
+                                          : mx_align_up(size + MX_PAD, align) - MX_PAD);
+  void* const p = mx_guarded_alloc(whole);
+  if (MX_HARDEN && p != NULL && whole != size) mx_harden_shrink(p, size);
   return p;
 }
 

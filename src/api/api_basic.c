@@ -6,7 +6,6 @@
 // far below, so that nothing follows the fast path.
 #include "../base/facts.h"
 #include "../heap/thread_life.h"
-#include "../os/libc.h"
 #include "verbs.h"
 
 // ---- allocating and freeing --------------------------------------------------------------------
@@ -137,9 +136,6 @@ char* mi_strndup(const char* s, size_t n) mi_attr_noexcept {
   return mx_verb_text(mx_tls_theap, s, end == NULL ? n : (size_t)(end - s));
 }
 
-// The C library would allocate the result itself, perhaps by another malloc than ours.
 char* mi_realpath(const char* fname, char* resolved_name) mi_attr_noexcept {
-  if (resolved_name != NULL) return mx_libc_realpath(fname, resolved_name);
-  char path[MX_PATH_MAX];
-  return mx_libc_realpath(fname, path) == NULL ? NULL : mi_strdup(path);
+  return mx_verb_realpath(mx_tls_theap, fname, resolved_name);
 }

@@ -4,7 +4,6 @@
 //
 // That part is found by one comparison when it is the one that this thread used last. NULL stands
 // for the main heap of the thread's sub-process.
-#include "../os/libc.h"
 #include "handles.h"
 #include "verbs.h"
 
@@ -177,17 +176,10 @@ char* mi_heap_strndup(mi_heap_t* heap, const char* s, size_t n) mi_attr_noexcept
   return mx_verb_text(theap, s, end == NULL ? n : (size_t)(end - s));
 }
 
-// The C library resolves into a buffer of its own choice of size: that of its largest path.
 char* mi_heap_realpath(mi_heap_t* heap, const char* fname, char* resolved_name) mi_attr_noexcept {
-  if (resolved_name != NULL) return mx_libc_realpath(fname, resolved_name);
-  char* const buffer = (char*)mi_heap_malloc(heap, MX_PATH_MAX + 1);
-  if (buffer == NULL) return NULL;
-  char* const path = mx_libc_realpath(fname, buffer);
-  const int code = errno;
-  char* const copy = (path == NULL ? NULL : mi_heap_strdup(heap, path));
-  if (path == NULL) errno = code;
-  mx_free(buffer);
-  return copy;
+  if (resolved_name != NULL) return mx_verb_realpath(NULL, fname, resolved_name);
+  IN_HEAP(heap, theap);
+  return mx_verb_realpath(theap, fname, NULL);
 }
 
 // ---- as operator new ---------------------------------------------------------------------------

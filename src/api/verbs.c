@@ -3,6 +3,7 @@
 #include "verbs.h"
 
 #include "../host/cxx.h"
+#include "../os/libc.h"
 
 bool mx_new_again(bool throws) {
   mx_new_handler_fn* const handler = mx_cxx_new_handler();
@@ -36,4 +37,15 @@ char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length) {
   memcpy(copy, s, length);
   copy[length] = 0;
   return copy;
+}
+
+// The C library would allocate the result itself, perhaps by another malloc than ours. What it
+// asks the system on the way may fail although it does not.
+char* mx_verb_realpath(mx_theap_t* theap, const char* path, char* resolved) {
+  char own[MX_PATH_MAX];
+  const int before = errno;
+  char* const found = mx_libc_realpath(path, resolved != NULL ? resolved : own);
+  if (found == NULL) return NULL;
+  errno = before;
+  return resolved != NULL ? found : mx_verb_text(theap, found, strlen(found));
 }

@@ -78,6 +78,8 @@ void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size, size_t al
                               size_t offset, bool zero);
 // The first `length` bytes of a text, and a zero.
 char* mx_verb_text(mx_theap_t* theap, const char* s, size_t length);
+// As realpath, into a text of the theap's where `resolved` is NULL.
+char* mx_verb_realpath(mx_theap_t* theap, const char* path, char* resolved);
 MX_END_DECLS
 
 #endif

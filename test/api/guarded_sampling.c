@@ -278,6 +278,36 @@ static void test_visit(void) {
   }
 }
 
+// ---- alignment ---------------------------------------------------------------------------------
+
+static void check_aligned(void* p, size_t align, size_t size) {
+  CHECK(p != NULL && (uintptr_t)p % align == 0 && mi_usable_size(p) >= size);
+  mi_free_size_aligned(p, size, align);
+}
+
+// What malloc's blocks give up to end where their memory does, those of a said alignment keep.
+static void test_precise(void) {
+  mi_option_set(mi_option_guarded_sample_rate, 1);
+  mi_option_set(mi_option_guarded_precise, 1);
+  mi_free(mi_malloc(1));
+  const int64_t before = guarded_so_far();
+  for (size_t size = 1; size < 70; size++) {
+    uint8_t* const plain = (uint8_t*)mi_malloc(size);
+    CHECK(plain != NULL && mi_usable_size(plain) == size);
+    mi_free(plain);
+    for (size_t align = 1; align <= 256; align *= 2) {
+      check_aligned(mi_malloc_aligned(size, align), align, size);
+      check_aligned(mi_zalloc_aligned(size, align), align, size);
+      check_aligned(mi_heap_malloc_aligned(mi_heap_main(), size, align), align, size);
+      check_aligned(mi_realloc_aligned(mi_malloc_aligned(size + 900, align), size, align), align, size);
+      check_aligned(mi_malloc_aligned(size + 600000, align), align, size + 600000);
+    }
+  }
+  CHECK(guarded_so_far() - before > 69 * 9 * 5);
+  mi_option_set(mi_option_guarded_precise, 0);
+  mi_option_set(mi_option_guarded_sample_rate, RATE);
+}
+
 int main(void) {
   test_off();
   mi_option_set(mi_option_guarded_sample_seed, 20);
@@ -292,6 +322,7 @@ int main(void) {
   test_fork();
   test_contents();
   test_visit();
+  test_precise();
   test_own_rate();
   return 0;
 }

@@ -214,6 +214,44 @@ static void test_default_goes(void) {
   }
 }
 
+// ---- a block of another heap, resized by a thread that begins so ------------------------------------
+
+typedef struct resized_s {
+  void* block;
+  size_t size;
+  bool is_zeroed, ends_first;
+} resized_t;
+
+static void* run_resize(void* arg) {
+  resized_t* const r = (resized_t*)arg;
+  if (r->ends_first) {
+    mi_free(mi_malloc(100));
+    mi_thread_done();
+  }
+  r->block = (r->is_zeroed ? mi_rezalloc(r->block, r->size) : mi_realloc(r->block, r->size));
+  return NULL;
+}
+
+// It moves to the thread's heap, however little it changes: the other one may be destroyed.
+static void test_resized_at_first(void) {
+  static const size_t sizes[][2] = {{100, 100}, {100, 90},  {100, 60},           {100, 3000},
+                                    {9000, 40}, {5000, 5000}, {3 << 20, 3 << 20}, {3 << 20, 5 << 20},
+                                    {5 << 20, 3 << 20}};
+  for (size_t i = 0; i < 4 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+    const size_t *const size = sizes[i / 4], kept = size[0] < size[1] ? size[0] : size[1];
+    mi_heap_t* const heap = mi_heap_new();
+    resized_t r = {mi_heap_malloc(heap, size[0]), size[1], i % 2 != 0, i / 2 % 2 != 0};
+    CHECK(r.block != NULL && mi_heap_of(r.block) == heap);
+    memset(r.block, 0x5A, size[0]);
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, &run_resize, &r) == 0 && pthread_join(t, NULL) == 0);
+    CHECK(r.block != NULL && mi_heap_of(r.block) == mi_heap_main());
+    mi_heap_destroy(heap);
+    for (size_t k = 0; k < kept; k++) CHECK(((unsigned char*)r.block)[k] == 0x5A);
+    mi_free(r.block);
+  }
+}
+
 int main(void) {
   worker_t workers[THREADS];
   start(workers, &run_delete);
@@ -223,5 +261,6 @@ int main(void) {
   test_threads_end();
   test_left_block();
   test_default_goes();
+  test_resized_at_first();
   return 0;
 }

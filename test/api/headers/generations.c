@@ -118,6 +118,8 @@ static void test_heaps(void) {
   check(old_count_blocks(heap) == BLOCKS, "an old visitor sees all blocks", BLOCKS);
   mi_heap_destroy(heap);
   check(old_subproc_main() == mi_subproc_main().opaque, "one main sub-process", 0);
+  mi_option_enable(mi_option_visit_abandoned);
+  check(old_visits_abandoned(NULL), "the old name of the main sub-process", 0);
   check(old_subproc_current() == mi_subproc_current().opaque, "one current sub-process", 0);
 }
 

@@ -21,6 +21,7 @@ void* old_heap_new_in_arena(int arena_id);
 
 // Sub-processes by `void*` ids.
 void* old_subproc_main(void);
+bool old_visits_abandoned(void* subproc);
 void* old_subproc_current(void);
 
 // How many live blocks a visitor of the old kind sees in a heap.

@@ -25,6 +25,11 @@ static bool mi_cdecl count(const mi_heap_t* heap, const mi_heap_area_t* area, vo
   return area->heap_tag == 0;
 }
 
+bool old_visits_abandoned(void* subproc) {
+  size_t blocks = 0;
+  return mi_abandoned_visit_blocks(subproc, -1, true, &count, &blocks);
+}
+
 size_t old_count_blocks(void* heap) {
   size_t blocks = 0;
   const mi_heap_t* const visited = (const mi_heap_t*)heap;
