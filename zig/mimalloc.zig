@@ -204,15 +204,18 @@ pub fn version() u32 {
 // gets from it what tells of threads' ends and of forks.
 const Libc = extern struct {
     key_create: *const fn (*c_uint, ?*const fn (?*anyopaque) callconv(.c) void) callconv(.c) c_int,
+    key_delete: *const fn (c_uint) callconv(.c) c_int,
     set_specific: *const fn (c_uint, ?*const anyopaque) callconv(.c) c_int,
     atfork: *const fn (Hook, Hook, Hook) callconv(.c) c_int,
 
     const Hook = ?*const fn () callconv(.c) void;
     extern "c" fn pthread_key_create(*c_uint, ?*const fn (?*anyopaque) callconv(.c) void) c_int;
+    extern "c" fn pthread_key_delete(c_uint) c_int;
     extern "c" fn pthread_setspecific(c_uint, ?*const anyopaque) c_int;
     extern "c" fn pthread_atfork(Hook, Hook, Hook) c_int;
     const linked: Libc = .{
         .key_create = pthread_key_create,
+        .key_delete = pthread_key_delete,
         .set_specific = pthread_setspecific,
         .atfork = pthread_atfork,
     };

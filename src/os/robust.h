@@ -8,6 +8,7 @@
 // What a libc offers, if the program has one after all. The front defines `mx_libc` then.
 typedef struct mx_libc_s {
   int (*key_create)(unsigned* key, void (*at_exit)(void*));
+  int (*key_delete)(unsigned key);
   int (*set_specific)(unsigned key, const void* value);
   int (*atfork)(void (*before)(void), void (*parent)(void), void (*child)(void));
 } mx_libc_t;

@@ -55,9 +55,22 @@ bool mx_os_thread_start(void (*run)(void)) {
 static mx_at_start pthread_key_t exit_key;
 static mx_at_start mx_atomic(int) exit_key_made;
 
+// A program's own key has the number 0 until the program makes it, and may be used before: then it
+// is one that nobody has, as without this library.
+static bool make_key(void (*at_exit)(void* value)) {
+  const pthread_key_t unmade = 0;
+  if (pthread_key_create(&exit_key, at_exit) != 0) return false;
+  pthread_key_t other;
+  if (exit_key == unmade && pthread_key_create(&other, at_exit) == 0) {
+    exit_key = other;
+    pthread_key_delete(unmade);
+  }
+  return true;
+}
+
 void mx_os_thread_setup(void (*at_exit)(void* value)) {
   const int saved = errno;
-  if (at_exit != NULL && pthread_key_create(&exit_key, at_exit) == 0) {
+  if (at_exit != NULL && make_key(at_exit)) {
     mx_store_release(&exit_key_made, 1);
   } else if (at_exit == NULL && mx_exchange_acq_rel(&exit_key_made, 0) != 0) {
     pthread_key_delete(exit_key);
