@@ -137,7 +137,7 @@ static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero)
 }
 
 void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero) {
-  if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return NULL;
+  if (size > MX_BLOCK_MAX) return NULL;
   if (MX_LARGE_APART && !is_growing && size + MX_PAD > MX_SHARED_MAX && align <= MX_SLICE_SIZE) {
     void* const p = alloc_at_end(heap, size, align, zero);
     if (p != NULL) return p;
@@ -303,7 +303,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
 // Whole OS pages for a new size; 0 when a block of this size is not made out of this one.
 static size_t bytes_for(const mx_page_t* page, size_t size) {
   if (mx_page_is_guarded(page) || mx_page_is_apart(page)) return 0;
-  if (size > MX_MAX_ALLOC - MX_SLICE_SIZE) return 0;
+  if (size > MX_BLOCK_MAX) return 0;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);
   return bytes > MX_SHARED_MAX ? bytes : 0;
 }

@@ -30,6 +30,7 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);
+  if (mx_unlikely(least > MX_BLOCK_MAX || align > MX_BLOCK_MAX)) return mx_alloc_failed(size);
   if (mx_unlikely(theap->sampling.is_on)) {
     void* const p = mx_sample_apart(theap, size, align, is_growing, zero);
     if (p != NULL) return p;

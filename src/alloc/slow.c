@@ -80,8 +80,10 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
     theap = mx_thread_theap();
     if (theap == NULL) return mx_alloc_failed(size);
   }
-  if (mx_unlikely(size > MX_MAX_ALLOC)) {
-    mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
+  if (mx_unlikely(size > MX_BLOCK_MAX)) {
+    if (size > MX_MAX_ALLOC) {
+      mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
+    }
     return mx_alloc_failed(size);
   }
   note_visit(theap, size);

@@ -29,6 +29,9 @@ typedef struct mx_page_s mx_page_t;
 
 // Bits of the addresses that can be entered. Systems give out longer ones only to who names them.
 #define MX_PAGEMAP_BITS (MX_64BIT ? 48 : 32)
+// No block is larger than that: there are no such addresses.
+#define MX_BLOCK_MAX \
+  ((MX_64BIT ? MX_MAX_ALLOC >> (63 - MX_PAGEMAP_BITS) : MX_MAX_ALLOC) - MX_SLICE_SIZE)
 
 // The zero record and the entries' offset behind it; at least the size of a page record.
 #define MX_PAGE_RECORD_SIZE ((size_t)128)

@@ -184,6 +184,16 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
   return discard_needless(&view);
 }
 
+// Without a free block, and with nothing present behind those that were carved.
+mx_unsynchronised static bool is_all_in_use(const mx_page_t* page) {
+  if (free_of(page) != NULL || used_of(page) != page->capacity) return false;
+  uint8_t* const carved = page->start + page->capacity * page->block_size;
+  uint8_t* const behind = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
+  uint8_t* const end = mx_page_end(page);
+  return behind >= end || mx_bits_count(page->arena->present, mx_arena_bit_of(page->arena, behind),
+                                        (size_t)(end - behind) / mx_facts.os_page) == 0;
+}
+
 mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, bool* has_holes) {
   mx_check(mx_page_is_lent(page));
   if (used_of(page) == 0) {
@@ -192,6 +202,7 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
     *has_holes = false;
     return discard_all(page);
   }
+  if (is_all_in_use(page)) return 0;
   mx_view_t view;
   if (!mx_holes_look(&view, page, is_owner)) return 0;
   const size_t bytes = discard_needless(&view);
