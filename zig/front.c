@@ -111,7 +111,7 @@ static mx_noinline void free_of_others(mx_page_t* page, void* p) {
     mx_free_slow(p);
     return;
   }
-  if (mx_remote_push(page, (mx_block_t*)p)) mx_page_claimed_by_free(page);
+  if (mx_unlikely(!mx_remote_push_once(page, (mx_block_t*)p))) mx_free_slow(p);
 }
 
 void mx_zig_free(void* p, size_t size, size_t align) {

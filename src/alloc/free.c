@@ -109,12 +109,7 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
       free_transferred(p, page);
       return;
     }
-    const mx_pushed_t pushed = mx_remote_push_once(page, (mx_block_t*)p);
-    if (mx_likely(pushed == MX_PUSHED)) return;
-    if (pushed == MX_PUSHED_CLAIMED) {
-      mx_page_claimed_by_free(page);
-      return;
-    }
+    if (mx_likely(mx_remote_push_once(page, (mx_block_t*)p))) return;
   }
   mx_free_slow(p);
 }

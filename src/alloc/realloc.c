@@ -129,7 +129,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   // alone in its page.
   const bool has_room = (!outgrows && (!MX_PADDING || is_plain(align, offset)));
   const size_t asked = (has_room ? with_room(size, old_usable) : size);
-  void* const fresh = (outgrows ? alloc_apart(theap, asked, 1, true, false)
+  void* const fresh = (outgrows ? alloc_apart(theap, asked, mx_max(align, 1), true, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
   // With padding the usable size is what was asked for; the room is found by the next resize.
@@ -214,8 +214,10 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   }
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
   // A thread that begins with a realloc has no heap yet that the block could belong to.
-  if (mx_unlikely(theap->heap == NULL) && mx_thread_theap() != NULL) theap = mx_tls_theap;
-  if (aligned && theap->heap == mx_page_heap(page)) {
+  mx_theap_t* const made = (mx_likely(theap->heap != NULL) ? NULL : mx_thread_theap());
+  if (mx_unlikely(made != NULL)) theap = made;
+  const bool same_heap = (theap->heap == mx_page_heap(page) || mx_unlikely(theap->heap == NULL));
+  if (aligned && same_heap) {
     if (can_stay(page, p, usable, size, zero)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.

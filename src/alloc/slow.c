@@ -200,7 +200,7 @@ mx_inline void clear_medium(uint8_t* p, size_t size) {
   }
 }
 
-// As mx_calloc_medium, while it is sampled: less code for the sake of all who are not.
+// As mx_calloc_medium, while it is sampled: short code, as it is in every program.
 mx_noinline static void* calloc_medium_slow(size_t total, mx_theap_t* theap) {
   static const struct { uint64_t words[8]; } zero = {{0}};
   uint8_t* const p = (MX_HARDEN || total > CLEAR_MEDIUM_MAX

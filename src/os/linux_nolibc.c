@@ -175,7 +175,7 @@ void mx_os_thread_setup(void (*at_exit)(void* value)) {
   }
   at_thread_exit = at_exit;
   if (mx_libc.key_create(&exit_key, &end_with_libc) != 0) return;
-  unsigned other;  // than 0, which is the number of a program's keys until it makes them
+  unsigned other;  // see unix_thread.c
   if (exit_key == 0 && mx_libc.key_create(&other, &end_with_libc) == 0) {
     exit_key = other;
     mx_libc.key_delete(0);

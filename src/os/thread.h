@@ -93,7 +93,7 @@ mx_inline bool mx_thread_is(uintptr_t id) {
 #endif
 }
 
-// What sets `id` apart from the calling thread's: 0 is nothing.
+// The bits in which `id` is not the calling thread's.
 mx_inline uintptr_t mx_thread_apart(uintptr_t id) {
 #if defined(__x86_64__) && defined(__linux__) && !defined(__ILP32__) && !defined(MX_EXPLORE) && \
     !defined(MI_NO_LIBC) && !defined(__CPROVER__)

@@ -55,8 +55,8 @@ bool mx_os_thread_start(void (*run)(void)) {
 static mx_at_start pthread_key_t exit_key;
 static mx_at_start mx_atomic(int) exit_key_made;
 
-// A program's own key has the number 0 until the program makes it, and may be used before: then it
-// is one that nobody has, as without this library.
+// A program's own key has the number 0 until the program makes it. What it sets under that before
+// must be refused, as without this library, and not come to our destructor.
 static bool make_key(void (*at_exit)(void* value)) {
   const pthread_key_t unmade = 0;
   if (pthread_key_create(&exit_key, at_exit) != 0) return false;

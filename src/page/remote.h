@@ -86,26 +86,19 @@ mx_inline bool mx_remote_push(mx_page_t* page, mx_block_t* block) {
   return mx_remote_push_list(page, block, block, 1);
 }
 
-// What came of one attempt to free a block from outside.
-typedef enum mx_pushed_e {
-  MX_PUSHED,
-  MX_PUSHED_CLAIMED,  // the page had no owner: it is the caller's now, who must hand it on
-  MX_PUSHED_NOT       // nothing was done: another thread was first, or the block is free already
-} mx_pushed_t;
-
-// As mx_remote_push, without a loop.
-mx_inline mx_pushed_t mx_remote_push_once(mx_page_t* page, mx_block_t* block) {
+// As mx_remote_push_owned, tried once: what fails is left to that. False: the page had no owner,
+// another thread was first, or the block is free already; the list is as it was.
+mx_inline bool mx_remote_push_once(mx_page_t* page, mx_block_t* block) {
   mx_check(block != NULL && ((uintptr_t)block & MX_OWNED) == 0);
   uintptr_t old = mx_load_relaxed(&page->remote);
   mx_block_t* const next = mx_remote_list_of(old).first;
-  if (mx_unlikely(next == block)) return MX_PUSHED_NOT;
+  if (mx_unlikely((old & MX_OWNED) == 0 || next == block)) return false;
   mx_block_set_next(page, block, next);
   // As mx_remote_word says it: `old` without its list has the count and the bit.
   const uintptr_t apart = (uintptr_t)block + MX_REMOTE_COUNT_ONE - (uintptr_t)next;
-  const uintptr_t word = (apart + old) | MX_OWNED;
+  const uintptr_t word = apart + old;
   mx_check(word == mx_remote_word(old, block, 1));
-  if (mx_unlikely(!mx_cas_weak_acq_rel(&page->remote, &old, word))) return MX_PUSHED_NOT;
-  return (old & MX_OWNED) != 0 ? MX_PUSHED : MX_PUSHED_CLAIMED;
+  return mx_cas_weak_acq_rel(&page->remote, &old, word);
 }
 
 // Becomes the owner of an abandoned page; false when somebody else is.

@@ -301,6 +301,8 @@ static void test_precise(void) {
       check_aligned(mi_heap_malloc_aligned(mi_heap_main(), size, align), align, size);
       check_aligned(mi_realloc_aligned(mi_malloc_aligned(size + 900, align), size, align), align, size);
       check_aligned(mi_malloc_aligned(size + 600000, align), align, size + 600000);
+      void* const small = mi_malloc_aligned(100, align);
+      check_aligned(mi_realloc_aligned(small, size + 600000, align), align, size + 600000);
     }
   }
   CHECK(guarded_so_far() - before > 69 * 9 * 5);

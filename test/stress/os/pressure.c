@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   if (!MX_READ_ONLY) mx_hooks.memory_ran_out = &on_ran_out;
   refused(5 * MX_GIB, true);
   refused((size_t)PTRDIFF_MAX / 2, !MX_64BIT);
-  refused(1000 * MX_GIB, true);
+  if (MX_64BIT) refused(1000 * MX_GIB, true);
   refused(MX_BLOCK_MAX + 1, false);
   // No memory is that large, but a request may be; one that is larger is none.
   ran_out = errors = 0;
