@@ -51,6 +51,7 @@ static const char* scene_name;
 static bool is_beside;
 static unsigned long steps, steps_before, forks;
 static volatile bool in_child;
+static bool is_left_to_others;  // what is live in a child, by the scene: it is short as well
 static block_t* kept[KEPT];    // live while a scene runs
 static block_t* theirs[KEPT];  // of the thread beside
 
@@ -82,7 +83,7 @@ static bool is_due(uintptr_t at) {
   seen[i].at = at;
   if (seen[i].visits++ >= VISITS) return false;
   random_t r = random_of(at + seen[i].visits);
-  return stress_seconds >= 60 || random_below(&r, SHARE) == 0;
+  return stress_seconds >= 60 || is_left_to_others || random_below(&r, SHARE) == 0;
 }
 
 // Some at a time: on a busy machine each waits for its turn.
@@ -166,6 +167,7 @@ static void* child_thread(void* arg) {
 }
 
 static void live_in_child(void) {
+  if (is_left_to_others) pthread_join(start(child_thread, NULL), NULL);
   exchange_all();
   pthread_join(start(child_thread, NULL), NULL);
   if (mi_collect != NULL) mi_collect(true);
@@ -300,6 +302,20 @@ static void free_of_dead(void) {
   end_steps();
 }
 
+// Into a page that nobody owns; those of a parked heap are owned.
+static void free_abandoned(void) {
+  pthread_join(start(leaves_blocks, NULL), NULL);
+  if (mi_collect != NULL) mi_collect(true);
+  is_left_to_others = true;
+  block_t* const block = kept[0];
+  kept[0] = NULL;
+  begin_steps();
+  free(block);
+  end_steps();
+  is_left_to_others = false;
+  free_kept();
+}
+
 static void at_last(void* value) {
   (void)value;
   end_steps();
@@ -361,6 +377,7 @@ static const struct { const char* name; void (*run)(void); } scenes[] = {
     {"huge", huge},
     {"free of another thread's", free_theirs},
     {"free of a dead thread's", free_of_dead},
+    {"free into an abandoned page", free_abandoned},
     {"a thread's life", thread_life},
     {"first-class heaps", first_class_heaps},
     {"collect", collect},
