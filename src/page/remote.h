@@ -42,6 +42,12 @@ mx_inline uintptr_t mx_remote_word(uintptr_t old, const mx_block_t* first, uint3
   return ((old & MX_REMOTE_COUNT_MASK) + count * MX_REMOTE_COUNT_ONE) | (uintptr_t)first | MX_OWNED;
 }
 
+// The same for one block, where `old` is owned and its list begins with `next`: what `old` has beside
+// that stays, which takes a mask less.
+mx_inline uintptr_t mx_remote_word_on(uintptr_t old, uintptr_t next, uintptr_t block) {
+  return block + MX_REMOTE_COUNT_ONE - next + old;
+}
+
 MX_BEGIN_DECLS
 // Reports a block that is freed although it is the one that others freed last.
 void mx_remote_refuse(const mx_page_t* page, const mx_block_t* block);
@@ -94,10 +100,7 @@ mx_inline bool mx_remote_push_once(mx_page_t* page, mx_block_t* block) {
   mx_block_t* const next = mx_remote_list_of(old).first;
   if (mx_unlikely((old & MX_OWNED) == 0 || next == block)) return false;
   mx_block_set_next(page, block, next);
-  // As mx_remote_word says it: `old` without its list has the count and the bit.
-  const uintptr_t apart = (uintptr_t)block + MX_REMOTE_COUNT_ONE - (uintptr_t)next;
-  const uintptr_t word = apart + old;
-  mx_check(word == mx_remote_word(old, block, 1));
+  const uintptr_t word = mx_remote_word_on(old, (uintptr_t)next, (uintptr_t)block);
   return mx_cas_weak_acq_rel(&page->remote, &old, word);
 }
 

@@ -113,6 +113,16 @@ void prove_list_collect(void) {
   claim(prove_page.used == BLOCKS - count_of(here | there));
 }
 
+// prove: the word of a list that has one block more is the same whichever way it is reckoned
+// bound: all words, all addresses
+// mutant: page/remote.h: return block + MX_REMOTE_COUNT_ONE - next + old; => return block - next + old + 1;
+void prove_list_word(void) {
+  const uintptr_t old = nondet_uintptr() | MX_OWNED, block = nondet_uintptr();
+  assume((block & (MX_OWNED | MX_REMOTE_COUNT_MASK)) == 0);
+  const uintptr_t next = old & ~(MX_REMOTE_COUNT_MASK | MX_OWNED);
+  claim(mx_remote_word_on(old, next, block) == mx_remote_word(old, (mx_block_t*)block, 1));
+}
+
 // prove: what is put back comes onto the list, once and counted; a circle is reported and left out
 // bound: all lists of up to four blocks; ends that lead back, but where lists are counted and none follows
 // unwind: 6
