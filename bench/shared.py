@@ -199,7 +199,7 @@ STEADY = [suite.own("espresso", "espresso", 1, 2, 12),
           suite.own("random-steady", "random", 1, 1500000, 16, 80, 300000),
           suite.own("alloc-test", "alloc-test", 1, 600000),
           suite.own("latency", "latency", 1, 300000),
-          suite.own("rptest", "rptest", 2, 100)]
+          suite.own("rptest", "rptest", 2, 300)]
 
 HEAD = ("| program | calls | RMWs, malloc | free | records moved, malloc | free "
         "| blocks moved, malloc | free | process-wide, written more often |")

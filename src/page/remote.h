@@ -42,8 +42,8 @@ mx_inline uintptr_t mx_remote_word(uintptr_t old, const mx_block_t* first, uint3
   return ((old & MX_REMOTE_COUNT_MASK) + count * MX_REMOTE_COUNT_ONE) | (uintptr_t)first | MX_OWNED;
 }
 
-// The same for one block, where `old` is owned and its list begins with `next`: what `old` has beside
-// that stays, which takes a mask less.
+// The same for one block, where `old` is owned and its list begins with `next`: what `old` has
+// beside that stays, which takes a mask less.
 mx_inline uintptr_t mx_remote_word_on(uintptr_t old, uintptr_t next, uintptr_t block) {
   return block + MX_REMOTE_COUNT_ONE - next + old;
 }
