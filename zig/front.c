@@ -107,7 +107,7 @@ static mx_noinline void free_of_others(mx_page_t* page, void* p) {
   const uintptr_t owner = mx_load_relaxed(&page->owner);
   const bool is_plain = page->bin != 0 && page->bin != MX_BIN_HUGE && owner != 0 &&
                         (owner & MX_OWNER_SHIFTED) == 0;
-  if (mx_unlikely(!is_plain || (owner & ~MX_OWNER_TAGS) == mx_thread_id())) {
+  if (mx_unlikely(!is_plain || mx_thread_apart(owner) <= MX_OWNER_TAGS)) {
     mx_free_slow(p);
     return;
   }

@@ -15,6 +15,8 @@ import os
 import subprocess
 import sys
 
+import large_pages
+
 LIB = os.environ.get("MI_LIB", "")
 PATTERNS = ""
 
@@ -166,18 +168,10 @@ def test_replaced_at_random():
                                               f"{r['replaced'] / 1024:.0f} MiB after six replacements of each")
 
 
-def large_pages_are_always_given():
-    try:
-        with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as f:
-            return "[always]" in f.read()
-    except OSError:
-        return False
-
-
 # Two threads that take memory side by side take none for nothing. Large pages bring some unasked.
 def test_made_side_by_side():
     r = run("replaced", 2, 100, 1)
-    most = 1.2 if large_pages_are_always_given() else 1.12
+    most = 1.2 if large_pages.are_given("always") else 1.12
     expect(r["made"] <= most * r["live"], f"{r['made'] / 1024:.0f} MiB for two threads with "
                                           f"{r['live'] / 1024:.0f} MiB in blocks to 2,000 bytes")
 

@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 
+import large_pages
+
 EFFECTS = ""
 MIB = 1 << 20
 
@@ -200,16 +202,8 @@ def test_allow_thp():
         expect(seen == wanted, f"blocks in large pages with allow_thp={n}: {seen}")
 
 
-def large_pages_are_given_on_request():
-    try:
-        with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as f:
-            return "[madvise]" in f.read()
-    except OSError:
-        return False
-
-
 def test_allow_thp_growth():
-    if not large_pages_are_given_on_request():
+    if not large_pages.are_given("madvise"):
         return
     lies_apart = "secure level: 0" not in run("start", verbose=1)["err"]
     r = run("growth")
