@@ -9,7 +9,9 @@
 //
 // The word names its holder, so that a fork in a signal's handler knows what the very thread that
 // it interrupted holds. Such a fork takes the other locks, and waits for none of them without end:
-// their holders may wait for what the interrupted thread holds (see heap/fork.c).
+// their holders may wait for what the interrupted thread holds (see heap/fork.c). What a fork took
+// protects nothing that is being changed: a call that the same thread makes meanwhile, in a handler
+// of fork, passes by.
 #ifndef MX_BASE_LOCK_H
 #define MX_BASE_LOCK_H
 
@@ -18,6 +20,7 @@
 typedef struct mx_lock_s {
   mx_atomic(uintptr_t) holder;  // 0: free; else a thread's identity, and a bit that others wait
   uint32_t fork_level;          // the fork that took it, 0: none; its holder's
+  uint32_t passes;              // calls inside of that fork, which do without; its holder's
 } mx_lock_t;
 
 // Defined by the ground floor.

@@ -90,6 +90,13 @@ static bool take_lock(mx_lock_t* lock, uintptr_t as) {
   return mx_cas_strong_acq_rel(&lock->holder, &none, as);
 }
 
+// Whether this thread's fork has the lock, which is then as good as taken.
+static mx_cold bool pass_by_fork(mx_lock_t* lock) {
+  if (!mx_lock_is_mine(lock) || lock->fork_level == 0) return false;
+  lock->passes++;
+  return true;
+}
+
 // A lock that its own thread holds is never let go of.
 static mx_noreturn void fail_for_itself(void) {
   static const char text[] = "mimalloc: error: a call was made inside of another one of the same "
@@ -103,6 +110,7 @@ static mx_noreturn void fail_for_itself(void) {
 // each sleep no more is counted than was asked for.
 static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t msecs) {
   const uintptr_t self = mx_thread_id();
+  if (mx_unlikely(pass_by_fork(lock))) return true;
   if ((MX_DEBUG > 0 || MX_SECURE > 0) && mx_lock_is_mine(lock)) fail_for_itself();
   for (unsigned spins = 0; spins < SPINS; spins++) {
     if (mx_load_relaxed(&lock->holder) == 0 && take_lock(lock, self)) return true;
@@ -133,7 +141,7 @@ static mx_noinline bool wait_for(mx_lock_t* lock, uint64_t msecs) {
 
 bool mx_lock_try(mx_lock_t* lock) {
   mx_call_enter();
-  const bool taken = take_lock(lock, mx_thread_id());
+  const bool taken = take_lock(lock, mx_thread_id()) || pass_by_fork(lock);
   if (!taken) mx_call_leave();
   return taken;
 }
@@ -144,6 +152,12 @@ void mx_lock_acquire(mx_lock_t* lock) {
 }
 
 void mx_lock_release(mx_lock_t* lock) {
+  if (mx_unlikely(lock->passes != 0)) {
+    mx_check(mx_lock_is_mine(lock) && lock->fork_level != 0);
+    lock->passes--;
+    mx_call_leave();
+    return;
+  }
   const uintptr_t was = mx_exchange_acq_rel(&lock->holder, (uintptr_t)0);
   mx_check((was & ~WAITED) == mx_thread_id());
   if (mx_unlikely((was & WAITED) != 0)) wake_one(lock);
@@ -155,7 +169,9 @@ bool mx_lock_is_mine(const mx_lock_t* lock) {
 }
 
 void mx_lock_reset(mx_lock_t* lock) {
-  if (!mx_lock_is_mine(lock)) mx_store_relaxed(&lock->holder, (uintptr_t)0);
+  if (mx_lock_is_mine(lock)) return;
+  lock->passes = 0;
+  mx_store_relaxed(&lock->holder, (uintptr_t)0);
 }
 
 // ---- forks -------------------------------------------------------------------------------------

@@ -127,7 +127,8 @@ static bool is_needless(const mx_view_t* view, const uint8_t* os_page) {
   for (size_t i = first; i <= last && i < page->capacity; i++) {
     if (mx_view_is_free(view, i)) {
       if (page->start + i * size == (const uint8_t*)view->kept) return false;
-    } else if (mx_arena_is_present(page->arena, page->start + i * size, size)) {
+    } else if (view->holes == 0 ||
+               mx_arena_is_present(page->arena, page->start + i * size, size)) {
       return false;  // live
     }
   }
@@ -139,19 +140,18 @@ static bool is_needless(const mx_view_t* view, const uint8_t* os_page) {
 // What is not present already is skipped: runs begin and end with OS pages that are.
 static size_t discard_needless(const mx_view_t* view) {
   mx_check(mx_page_is_lent(view->page));
-  mx_page_t* const page = view->page;
-  uint8_t* const end = mx_page_end(page);
-  size_t bytes = 0;
+  const mx_page_t* const page = view->page;
+  const uint8_t* const end = mx_page_end(page);
+  size_t bytes = 0, bit = mx_arena_bit_of(page->arena, page->start);
   uint8_t* run = NULL;
-  for (uint8_t* p = page->start; p < end; p += mx_facts.os_page) {
-    const bool goes = mx_arena_is_present(page->arena, p, mx_facts.os_page) && is_needless(view, p);
+  for (uint8_t* p = page->start; p < end || run != NULL; p += mx_facts.os_page, bit++) {
+    const bool goes = (p < end && mx_bits_test(page->arena->present, bit) && is_needless(view, p));
     if (goes && run == NULL) run = p;
     if (!goes && run != NULL) {
       bytes += mx_arena_discard(page->arena, run, (size_t)(p - run));
       run = NULL;
     }
   }
-  if (run != NULL) bytes += mx_arena_discard(page->arena, run, (size_t)(end - run));
   return bytes;
 }
 
