@@ -238,7 +238,6 @@ static bool is_mostly_present(const mx_page_t* page, size_t bytes) {
 static mx_subproc_t* unlink_block(mx_page_t* page) {
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_store_relaxed(&page->shifted, (uint8_t)0);
-  if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
   return mx_heap_unlink_page(page);
 }
 
@@ -252,6 +251,8 @@ static bool move_slices(mx_page_t* page, mx_page_t* target, bool* is_torn) {
   // Page tables moved onto memory that is there already would lose it, and the next block would
   // pay more faults than the copy costs.
   if (is_mostly_present(target, page->block_size)) return false;
+  // Whoever is told of its end may read it.
+  if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
   if (!mx_vmem_move(page->start, target->start, size, is_torn)) {
     if (*is_torn) mx_huge_page_lose(unlink_block(target), target, count);
     return false;

@@ -130,6 +130,24 @@ static void test_resized(void) {
   mi_heap_delete(heap);
 }
 
+// One that grows by more than its room is told of once, wherever it lies then; the end of what
+// moves with its page tables is told while it is there.
+static void test_moved(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  distance = 0;
+  mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  for (size_t size = 10; size < 64 * LARGE; size *= 5) {
+    void* const p = mi_heap_malloc(heap, size);
+    told = freed = 0;
+    void* const q = mi_heap_realloc(heap, p, 3 * size);
+    EXPECT(q != NULL && freed == 1);
+    EXPECT(told == 1 ? last_size == 3 * size : told == 0 && size > LARGE / 8);
+    mi_free(q);
+    EXPECT(freed == 1 + told);
+  }
+  mi_heap_delete(heap);
+}
+
 // What was sampled before is none of the program's.
 static void test_before(void) {
   distance = SIZE_MAX;
@@ -172,6 +190,7 @@ int main(void) {
   test_distances();
   test_ways();
   test_resized();
+  test_moved();
   test_before();
   test_no_records();
   printf("%d failures\n", failures);
