@@ -179,6 +179,7 @@ CORE = [*UNIT, *API, *GUARDED, *MODEL[:2], *DEBUG, *MOCKED, *EXPLORED, *INSIDE, 
 # What reaches a file: all of the longest beginning of its name, in this order.
 REACHED_BY = {
     "": CORE,
+    "alloc/realloc": [*CORE, *PROFILE],
     "alloc/sample": [*CORE, *SAMPLED, *PROFILE],
     "alloc/guarded": [*CORE, *SAMPLED],
     "alloc/harden": [*CORE, *SAMPLED, *PROFILE],
