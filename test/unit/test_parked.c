@@ -278,6 +278,47 @@ static void large_is_not_parked(void) {
   mi_collect(true);
 }
 
+#define MOST 128  // slices of a theap that is parked
+#define PAGES (MOST + 3)
+#define OF_PAGE (MX_SLICE_SIZE / 1000 + 1)
+
+// Leaves one block of each of so many pages of a slice; `blocks` begins with them.
+static void* fills_pages(void* arg) {
+  void** const blocks = (void**)arg;
+  const mx_page_t* last = NULL;
+  size_t count = 0, pages = 0;
+  for (const size_t most = (size_t)(uintptr_t)blocks[0]; pages < most; count++) {
+    blocks[count] = mi_malloc(1000);
+    pages += (mx_pagemap_get(blocks[count]) != last);
+    last = mx_pagemap_get(blocks[count]);
+  }
+  const mx_page_t* of_last = NULL;
+  for (size_t i = pages = 0; i < count; i++) {
+    void* const p = blocks[i];
+    if (mx_pagemap_get(p) == of_last) mi_free(p);
+    else blocks[pages++] = p;
+    of_last = mx_pagemap_get(blocks[pages - 1]);
+  }
+  return NULL;
+}
+
+// To the page: what waits is noted, and one page more does not.
+static void as_many_pages_as_may_wait(void) {
+  static void* blocks[PAGES * OF_PAGE];
+  void* const huge = mi_malloc((size_t)1 << 30);
+  for (size_t pages = MOST - 2; pages < PAGES; pages++) {
+    pthread_t thread;
+    blocks[0] = (void*)(uintptr_t)pages;
+    EXPECT(pthread_create(&thread, NULL, fills_pages, blocks) == 0);
+    pthread_join(thread, NULL);
+    EXPECT(are_parked(pages <= MOST ? 1 : 0));
+    EXPECT(parked() == 0 || mx_load_relaxed(&mx_subproc_main.parked[0].slices) == pages);
+    for (size_t i = 0; i < pages; i++) mi_free(blocks[i]);
+    mi_collect(true);
+  }
+  mi_free(huge);
+}
+
 #define IDLE 40
 
 static sem_t is_idle, wake;
@@ -509,6 +550,7 @@ int main(void) {
   thread_goes_on();
   bounds();
   large_is_not_parked();
+  as_many_pages_as_may_wait();
   idle_ones_hoard_little();
   one_taker();
   time_is_up();
