@@ -475,23 +475,29 @@ static void test_limit(void) {
   mx_count_add(&mx_process_counters.committed, -(int64_t)(4 * MX_MIB));
 }
 
+// The place that would be next, where places are in order.
+static const void* next_place(void) {
+  if (MX_RANDOM_ADDRESS) return NULL;
+  void* const p = mx_vmem_place(MX_ZONE_NEAR, MX_GIB, 1);
+  mx_vmem_placed_is_free(MX_ZONE_NEAR, p, MX_GIB);
+  return p;
+}
+
+// A test that leaves no arena leaves their addresses to the next ones, too.
+static void run(void (*test)(void)) {
+  const void* const next = next_place();
+  test();
+  EXPECT(at_all() == 0 && next_place() == next);
+}
+
 int main(void) {
+  static void (*const tests[])(void) = {
+      test_odd_memory, test_used_memory, test_sizes, test_eager, test_choice, test_lack, test_nodes,
+      test_records, test_gap, test_uncommitted, test_pinned, test_commit_functions, test_limit,
+      test_most};
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
-  test_odd_memory();
-  test_used_memory();
-  test_sizes();
-  test_eager();
-  test_choice();
-  test_lack();
-  test_nodes();
-  test_records();
-  test_gap();
-  test_uncommitted();
-  test_pinned();
-  test_commit_functions();
-  test_limit();
-  test_most();
+  for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) run(tests[i]);
   printf("arenas: %d failures\n", failures);
   return failures != 0;
 }
