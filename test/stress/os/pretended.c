@@ -113,7 +113,7 @@ static void large_pages(void) {
   mock_large(-1, 0, false);
 }
 
-// Memory of a thread's node first, then any.
+// Memory of a heap's node first, or where it has none of the thread's; then any.
 static void nodes(void) {
   static mx_aligned(65536) char memory[2][40 * MX_MIB];
   mi_option_set(mi_option_use_numa_nodes, 2);
@@ -123,11 +123,13 @@ static void nodes(void) {
   for (int i = 0; i < 2; i++) {
     check(mi_manage_os_memory_ex(memory[i], sizeof(memory[i]), true, false, true, i, false, &ids[i]));
   }
-  for (unsigned here = 0; here < 2; here++) {
-    mock_node(here + 2 * here);  // there are two
+  for (int turn = 0; turn < 6; turn++) {
+    const int here = turn % 2, own = turn / 2 - 1;
+    mock_node((unsigned)(here + 2 * here));  // there are two
     mi_heap_t* const heap = mi_heap_new();
+    mi_heap_set_numa_affinity(heap, own);
     void* const p = mi_heap_malloc(heap, 15 * MX_MIB);
-    if (p != NULL) check(!mi_arena_contains(ids[1 - here], p));
+    if (p != NULL) check(!mi_arena_contains(ids[1 - (own >= 0 ? own : here)], p));
     void* const more[3] = {mi_heap_malloc(heap, 15 * MX_MIB), mi_heap_malloc(heap, 15 * MX_MIB),
                            mi_heap_malloc(heap, 15 * MX_MIB)};
     check(p != NULL && more[0] != NULL && more[1] != NULL && more[2] != NULL);
