@@ -36,10 +36,18 @@ static void on_deferred(bool force, unsigned long long heartbeat, void* arg) {
   b->inside = false;
 }
 
+static void* blocks[20000];
+
+static void free_all(void) {
+  for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
 static void use_memory(void) {
-  static void* blocks[20000];
   for (size_t i = 0; i < COUNT_OF(blocks); i++) blocks[i] = mi_malloc(1000);
-  for (size_t i = 0; i < COUNT_OF(blocks); i++) mi_free(blocks[i]);
+  free_all();
 }
 
 static size_t beats_of_one_turn(beats_t* b) {
@@ -68,6 +76,30 @@ static void test_deferred(void) {
   use_memory();
   mi_collect(true);
   CHECK(b.calls == calls + 1);
+}
+
+// A thread that ends while it is called leaves those after it their own calls.
+static void ends_thread(bool force, unsigned long long heartbeat, void* arg) {
+  (void)force, (void)heartbeat;
+  if ((*(int*)arg)++ == 0) pthread_exit(NULL);
+}
+
+static void* uses_memory(void* arg) {
+  use_memory();
+  return arg;
+}
+
+static void test_ends_inside(void) {
+  int calls = 0;
+  mi_register_deferred_free(&ends_thread, &calls);
+  for (int i = 0; i < 2; i++) {
+    pthread_t t;
+    const int before = calls;
+    CHECK(pthread_create(&t, NULL, &uses_memory, NULL) == 0 && pthread_join(t, NULL) == 0);
+    CHECK(calls > before);
+    free_all();
+  }
+  mi_register_deferred_free(NULL, NULL);
 }
 
 // ---- threads -----------------------------------------------------------------------------------
@@ -219,6 +251,7 @@ int main(int argc, char** argv) {
 #endif
   mi_process_init();
   test_deferred();
+  test_ends_inside();
   test_threads();
   test_reduce();
   test_process_end();

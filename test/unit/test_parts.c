@@ -197,6 +197,19 @@ static void test_growth_over_slices(void) {
   mi_heap_destroy(heap);
 }
 
+// Whoever makes a page keeps none that is empty.
+static void test_no_empty_pages(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  const intptr_t before = mx_load_relaxed(&arenas()->in_use);
+  for (size_t size = 16; size <= 16 * KIB; size *= 2) {
+    void* const p = mi_heap_malloc(heap, size);
+    const mx_page_t* const page = mx_pagemap_get(p);
+    EXPECT(mx_load_relaxed(&arenas()->in_use) == before + (intptr_t)page->slice_count);
+    mi_free(p);
+  }
+  mi_heap_destroy(heap);
+}
+
 int main(void) {
   mi_free(mi_malloc(100));
   if (!MX_PARTS) return SKIPPED;
@@ -209,6 +222,7 @@ int main(void) {
   const mx_arena_t* const arena = mx_arena_at(arenas(), 0);
   if (arena == NULL || arena->is_reserved) return SKIPPED;
   test_growth();
+  test_no_empty_pages();
   test_growth_over_slices();
   test_parts();
   test_mixed();
