@@ -210,7 +210,8 @@ void mx_sample_resize(mx_page_t* page, size_t size) {
 
 void mx_sample_renew(const mx_theap_t* theap, void* block, size_t size) {
   mx_page_t* const page = mx_pagemap_get(block);
-  if (mx_page_has_note(page)) mx_page_end_note(page);
+  if (mx_page_has_note(page) && is_told()) mx_sample_resize(page, size);
+  else if (mx_page_has_note(page)) mx_page_end_note(page);
   const size_t mean = theap->sampling.mean;
   if (!theap->sampling.is_on || mean == 0 || mx_tls(is_paused) || is_told()) return;
   const double probability = mx_poisson_share(size, (double)mean);

@@ -130,6 +130,22 @@ static void test_resized(void) {
   mi_heap_delete(heap);
 }
 
+// So is one that shrinks by more than it may, of any size.
+static void test_shrunk(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  distance = 0;
+  mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  for (size_t size = 30; size < 64 * LARGE; size *= 5) {
+    void* const p = mi_heap_malloc(heap, size);
+    told = freed = 0;
+    void* const q = mi_heap_realloc(heap, p, size / 3);
+    EXPECT(told == 1 && freed == 1 && last_size == size / 3);
+    mi_free(q);
+    EXPECT(freed == 2);
+  }
+  mi_heap_delete(heap);
+}
+
 // One that grows by more than its room is told of once, wherever it lies then; the end of what
 // moves with its page tables is told while it is there.
 static void test_moved(void) {
@@ -191,6 +207,7 @@ int main(void) {
   test_ways();
   test_resized();
   test_moved();
+  test_shrunk();
   test_before();
   test_no_records();
   printf("%d failures\n", failures);
