@@ -134,9 +134,10 @@ static bool set_up(mx_guarded_t* g, mx_heap_t* heap, size_t size) {
   if (!mx_os_commit(g->data, g->data_size)) return false;
   memset(g->data, 0, mx_min(g->used_size, g->data_size));
   g->used_size = mx_max(g->used_size, g->data_size);
-  mx_page_t* const page = (g->page != NULL ? g->page : (mx_page_t*)mx_meta_alloc(sizeof(*page)));
+  mx_page_t* page = mx_load_relaxed(&g->page);
+  if (page == NULL) page = (mx_page_t*)mx_meta_alloc(sizeof(*page));
   if (page == NULL) return false;
-  g->page = page;
+  mx_store_relaxed(&g->page, page);
   mx_slices_t slices = {NULL, 0, (g->mapping_size - MX_SLICE_SIZE) / MX_SLICE_SIZE, g->data, true};
   mx_page_init(page, &slices, size, MX_BIN_HUGE, heap);
   if (!mx_pagemap_set(g->data, page->slice_count, page)) return false;
@@ -223,8 +224,9 @@ mx_page_t* mx_guarded_next(size_t* index) {
   const bool has_any = (mx_load_acquire(&mx_guarded_ready) != 0 && mx_guarded_records != NULL);
   while (has_any && *index < RECORDS_MAX) {
     const mx_guarded_t* const g = &mx_guarded_records[(*index)++];
-    if (mx_load_acquire(&g->mapping) == NULL || g->page == NULL) continue;
-    if (mx_load_acquire(&g->page->owner) == MX_OWNER_HUGE) return g->page;
+    mx_page_t* const page = mx_load_relaxed(&g->page);
+    if (mx_load_acquire(&g->mapping) == NULL || page == NULL) continue;
+    if (mx_load_acquire(&page->owner) == MX_OWNER_HUGE) return page;
   }
   return NULL;
 }

@@ -19,7 +19,7 @@ typedef struct mx_guarded_s {
   size_t data_size;
   uint8_t* block;
   size_t size;
-  mx_page_t* page;
+  mx_atomic(mx_page_t*) page;   // whoever finds it finds a record whose owner tells the rest
   size_t used_size;             // what may have contents; the rest of the data is zero
   mx_atomic(int) is_freed;
   void* alloc_stack[MX_GUARDED_FRAMES];

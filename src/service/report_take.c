@@ -270,8 +270,9 @@ static void take_guarded(taking_t* t) {
   if (mx_load_acquire(&mx_guarded_ready) == 0 || mx_guarded_records == NULL) return;
   for (size_t i = 0; i < MX_GUARDED_RECORDS; i++) {
     const mx_guarded_t* const g = &mx_guarded_records[i];
-    if (mx_load_acquire(&g->mapping) == NULL || g->page == NULL) continue;
-    const bool is_live = (mx_load_acquire(&g->page->owner) == MX_OWNER_HUGE);
+    const mx_page_t* const page = mx_load_relaxed(&g->page);
+    if (mx_load_acquire(&g->mapping) == NULL || page == NULL) continue;
+    const bool is_live = (mx_load_acquire(&page->owner) == MX_OWNER_HUGE);
     const size_t used = mx_max(g->data_size, g->used_size);
     add_all(t, is_live ? MX_ROW_live_guarded : MX_ROW_guarded_freed, g->data, used);
   }

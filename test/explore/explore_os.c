@@ -52,7 +52,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
     mx_and_acq_rel(&world_mapped, ~(pieces & ~old));
     return pool;
   }
-  if (size > MX_MIB || (ex_self() != 0 && !world_may_map)) return NULL;
+  if (size > 2 * MX_MIB || (ex_self() != 0 && !world_may_map)) return NULL;
   const size_t at = mx_add_relaxed(&pool_used, size);
   if (at + size > POOL_SIZE) ex_fail("the pool of the explored OS is too small");
   return pool + at;

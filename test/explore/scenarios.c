@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The scenarios: small programs of 2 or 3 threads over the library's own source.
+#include "../../src/alloc/guarded.h"
 #include "../../src/heap/transfer.h"
 #include "world.h"
 
@@ -423,6 +424,33 @@ static void arena_check(void) {
   }
 }
 
+// ---- guarded blocks ------------------------------------------------------------------------------
+
+static mx_guarded_t* record;  // the one after the first block's
+
+static void guarded_setup(void) {
+  world_start(WORLD_SLICES);
+  ex_check(mx_guarded_alloc(100) != NULL);
+  record = &mx_guarded_records[1];
+  ex_quiet(record + 1, (MX_GUARDED_RECORDS - 2) * sizeof(mx_guarded_t));
+  world_may_map = true;
+}
+static void guarded_alloc(void) { block[0] = mx_guarded_alloc(100); }
+// Whoever finds a live block's page finds all of it.
+static void guarded_visit(void) {
+  size_t index = 1;
+  const mx_page_t* const page = mx_guarded_next(&index);
+  if (page == NULL) return;
+  const mx_guarded_t* const g = (const mx_guarded_t*)page->guarded;
+  ex_check(g == record && page->start == g->block && g->size == 100);
+  ex_check(page->block_size == 100 && page->capacity == 1);
+}
+static void guarded_check(void) {
+  size_t index = 1;
+  const mx_page_t* const page = mx_guarded_next(&index);
+  ex_check(page != NULL && page->start == block[0]);
+}
+
 const ex_scenario_t ex_scenarios[] = {
     {"lock", lock_setup, {lock_thread, lock_thread, lock_thread}, lock_check, 3, 2},
     {"bits", bits_setup, {bits_across, bits_low, bits_high}, bits_check, 3, 2},
@@ -453,5 +481,6 @@ const ex_scenario_t ex_scenarios[] = {
     {"parked-given-up", parked_setup, {frees_0, allocs_9, frees_1_gives_up}, audit, 2, 1},
     {"parked-identity", parked_identity_setup, {identity_first, identity_second, gives_up}, audit, 2, 1},
     {"arena-add", arena_setup, {arena_add_0, arena_add_1, arena_use}, arena_check, 2, 1},
+    {"guarded", guarded_setup, {guarded_alloc, guarded_visit, NULL}, guarded_check, 2, 1},
     {NULL, NULL, {NULL, NULL, NULL}, NULL, 0, 0},
 };
