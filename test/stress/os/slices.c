@@ -80,10 +80,11 @@ static size_t record_parts(const mx_arena_t* arena) {
   return mx_popcount(mx_load_relaxed(&arena->recorded));
 }
 
-static void test_joined(size_t align) {
+static void test_joined(size_t align, bool is_held) {
   mx_slices_t first, got;
   mx_arena_t* const arena = piecewise();
   check(take_of(arena, 1, 1, &first));
+  if (!is_held) give_back(&first);
   const size_t left = mx_load_relaxed(&arena->free_slices);
   const size_t ready = mx_bits_count(arena->committed, 0, arena->slices);
   const size_t parts = record_parts(arena);
@@ -103,7 +104,7 @@ static void test_joined(size_t align) {
     give_back(&got);
   }
   check(mx_load_relaxed(&arena->free_slices) == left);
-  give_back(&first);
+  if (is_held) give_back(&first);
   mx_arenas_destroy(&mine);
 }
 
@@ -283,7 +284,10 @@ int main(int argc, char** argv) {
   if (mx_os_overcommits()) test_purge();
   if (MX_PIECEWISE && mx_os_overcommits()) {
     test_committed();
-    for (size_t align = 1; align <= 64; align *= 8) test_joined(align);
+    for (size_t align = 1; align <= 64; align *= 8) {
+      test_joined(align, true);
+      test_joined(align, false);
+    }
     test_nothing();
     test_unmap();
     test_taken_behind();
