@@ -421,6 +421,10 @@ def copy_tests(header, target, sources):
         shutil.copy(file, own)
 
 
+class Unlinked(SystemExit):
+    """The library has what a program does not link with."""
+
+
 def program_of(test, build, folder):
     """The program, linked with the library of this folder."""
     flags = [*BUILDS[build], *test.flags]
@@ -431,7 +435,7 @@ def program_of(test, build, folder):
         program = folder / test.name.replace("/", "-")
         part = program.with_name(f"{program.name}.{threading.get_ident()}.part")  # others may run it
         if not run_quietly([*CC, "-rdynamic", "-o", part, *own, f"@{folder / 'inside'}", *LINKED]):
-            raise SystemExit(f"does not link: {test.name}")
+            raise (SystemExit if OUT in folder.parents else Unlinked)(f"does not link: {test.name}")
         return part.rename(program)
     more = LINKED_CXX if test.suffix == ".cpp" else []
     linked = [] if test.preload is not False else ["-L", plain_library(build, test.kind), "-lunder"]
@@ -684,7 +688,10 @@ def try_all(todo, results, options):
         known = results[mutant.file]
         if not known.is_known(mutant.key()) and not options.no_run and (end is None or time.monotonic() < end):
             start = time.monotonic()
-            by = judge(mutant, options)
+            try:
+                by = judge(mutant, options)
+            except Unlinked:
+                by = "compiler"
             known.add(mutant.key(), by)
             print(f"{mutant.file}:{mutant.key()}: {by or 'SURVIVED'} ({time.monotonic() - start:.0f} s)",
                   file=sys.stderr, flush=True)
