@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The mathematics of sampling against that of the C library: the probability that bytes hold a point,
-// and how random distances are distributed. Chances are such that a right library fails once in some
+// how random distances are distributed, and that each allocation goes its size of one. Chances are such that a right library fails once in some
 // hundred million runs.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "../../include/mimalloc-prof.h"
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/poisson.h"
+#include "../../src/heap/thread_life.h"
 
 #define DRAWS 400000
 
@@ -62,11 +64,32 @@ static void test_draws(void) {
   for (int i = 0; i < 1000; i++) EXPECT(mx_poisson_draw(1.0));
 }
 
+static int64_t until_sample(void) {
+  const mx_theap_sampling_t* const sampling = &mx_thread_theap()->sampling;
+  return sampling->until_sample + (int64_t)sampling->credit;
+}
+
+static void test_counted(void) {
+  EXPECT(mi_prof_start(1 << 20));
+  mi_free(mi_malloc(3 << 20));  // from here on this thread is sampled
+  mx_thread_theap()->sampling.until_sample = (int64_t)1 << 40;
+  for (int turn = 0; turn < 4; turn++) {
+    for (size_t size = 1; size < 5000000; size += 1 + size / 5) {
+      const int64_t before = until_sample();
+      void* p = (turn % 2 == 0 ? mi_malloc(size) : mi_calloc(1, size));
+      EXPECT(before - until_sample() == (int64_t)size);
+      mi_free(p);
+    }
+  }
+  mi_prof_stop();
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   test_shares();
   test_distances();
   test_draws();
+  test_counted();
   printf("poisson: %d failures\n", failures);
   return failures != 0;
 }
