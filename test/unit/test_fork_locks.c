@@ -114,6 +114,45 @@ static void fork_beside(holder_t* h) {
   EXPECT(allocates() == 0);
 }
 
+// A fork does not wait for a thread's own lock: in the child the record serves other threads.
+static void* hold_own(void* arg) {
+  holder_t* const h = (holder_t*)arg;
+  mi_free(mi_malloc(100));
+  h->first = &mx_tls_theap->lock;
+  return hold(h);
+}
+
+static void* allocates_in_thread(void* arg) {
+  *(int*)arg = allocates();
+  return NULL;
+}
+
+static int threads_allocate(void) {
+  int failed = 0;
+  for (int i = 0; i < 3 && failed == 0; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, allocates_in_thread, &failed) != 0) return 2;
+    pthread_join(thread, NULL);
+  }
+  return failed;
+}
+
+static void test_own_lock(void) {
+  holder_t h = {NULL, NULL, FOR_GOOD, 0, 0, 0};
+  pthread_t thread;
+  int status = -1;
+  if (pthread_create(&thread, NULL, hold_own, &h) != 0) return;
+  while (mx_load_acquire(&h.holds) == 0) usleep(500);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(threads_allocate());
+  }
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mx_store_release(&h.has_forked, 1);
+  pthread_join(thread, NULL);
+}
+
 // What another thread's profile had taken of the memory that is kept for one is there again in the child.
 static int has_whole_reserve(void) {
   const struct rlimit none = {0, 0};
@@ -163,6 +202,7 @@ int main(void) {
   // The child draws a new key, whoever had the settings open.
   holder_t settings = {locks[count - 1], NULL, FOR_GOOD, 0, 0, 0};
   if (MX_READ_ONLY) fork_beside(&settings);
+  test_own_lock();
   test_reserve();
   mi_free(p);
   mi_heap_delete(heap);
