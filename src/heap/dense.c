@@ -6,8 +6,9 @@
 // next ones have large OS pages, of which every sixteenth keeps small ones, since large ones hide
 // what is used of them; one that was not ends it.
 //
-// A class of sizes is a power of two. What one thread finds out at the same time as another may be
-// lost, or be of another block: it is a guess in any case.
+// A class of sizes is a power of two. One of which nothing is known is taken for what those near it
+// are, where they agree: a program that fills blocks of 5 MiB fills those of 20 as well. What one
+// thread finds out at the same time as another may be of another block: it is a guess in any case.
 #include "dense.h"
 
 #include "../base/bits.h"
@@ -17,37 +18,59 @@
 
 #define LARGE_LEAST 2  // large OS pages that fit, for a look at a block to pay
 #define DENSE_ENOUGH 2
+#define SPARSE UINT8_MAX  // one was not filled, and none since
+#define NEAR 2            // classes on either side that tell of one of which nothing is known
 #define HAVE_SMALL 16
+#define CLASSES ((size_t)32)
 
 typedef struct dense_class_s {
-  mx_atomic(uint8_t) found;   // blocks that were filled
-  mx_atomic(uint8_t*) last;   // the start of the latest fresh block that was not looked at, or NULL
-  mx_atomic(size_t) bytes;    // its size
+  mx_atomic(uint8_t) found;     // blocks that were filled, or SPARSE
+  mx_atomic(uint8_t*) last;     // the start of the latest fresh block not looked at, or NULL
+  mx_atomic(uint8_t*) counted;  // of the latest one that was found filled while it was in use
+  mx_atomic(size_t) bytes;      // the size of `last`
 } dense_class_t;
 
-static dense_class_t classes[32];  // by the exponent, of which fewer occur
+static dense_class_t classes[CLASSES];  // by the exponent, of which fewer occur
 static mx_atomic(uint32_t) turn;
 
 // NULL for those that have no large OS pages.
 static dense_class_t* class_of(size_t bytes) {
   if (bytes < LARGE_LEAST * mx_facts.large_page || mx_option(allow_thp) != 1) return NULL;
-  return &classes[mx_bit_high(bytes) % 32];
+  return &classes[mx_bit_high(bytes) % CLASSES];
 }
 
 static void note_filled(dense_class_t* c) {
-  mx_store_relaxed(&c->last, (uint8_t*)NULL);
   const uint8_t found = mx_load_relaxed(&c->found);
-  if (found < DENSE_ENOUGH) mx_store_relaxed(&c->found, (uint8_t)(found + 1));
+  if (found == SPARSE) mx_store_relaxed(&c->found, (uint8_t)1);
+  else if (found < DENSE_ENOUGH) mx_store_relaxed(&c->found, (uint8_t)(found + 1));
+}
+
+// One that is not filled may be so later.
+static void look_at_last(dense_class_t* c) {
+  uint8_t* const last = mx_load_relaxed(&c->last);
+  if (last == NULL || !mx_os_seems_present(last, mx_load_relaxed(&c->bytes))) return;
+  mx_store_relaxed(&c->last, (uint8_t*)NULL);
+  mx_store_relaxed(&c->counted, last);
+  note_filled(c);
+}
+
+static bool is_as_those_near(const dense_class_t* c) {
+  const size_t own = (size_t)(c - classes);
+  bool is_dense = false;
+  for (size_t i = own - mx_min(own, NEAR); i <= own + NEAR && i < CLASSES; i++) {
+    const uint8_t found = mx_load_relaxed(&classes[i].found);
+    if (found == SPARSE) return false;
+    is_dense = is_dense || found == DENSE_ENOUGH;
+  }
+  return is_dense;
 }
 
 bool mx_dense_is_expected(size_t bytes) {
   if (mx_option(allow_thp) >= 2) return bytes >= mx_facts.large_page;
   dense_class_t* const c = class_of(bytes);
   if (c == NULL) return false;
-  // One that is not filled may be so later.
-  const uint8_t* const last = mx_load_relaxed(&c->last);
-  if (last != NULL && mx_os_seems_present(last, mx_load_relaxed(&c->bytes))) note_filled(c);
-  return mx_load_relaxed(&c->found) >= DENSE_ENOUGH;
+  look_at_last(c);
+  return mx_load_relaxed(&c->found) == DENSE_ENOUGH || is_as_those_near(c);
 }
 
 void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
@@ -68,8 +91,9 @@ void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
 void mx_dense_end(const mx_page_t* page) {
   dense_class_t* const c = class_of(page->block_size);
   if (c == NULL || (mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0) return;
-  const bool is_last = (mx_load_relaxed(&c->last) == page->start);
-  if (!mx_os_seems_present(page->start, page->block_size)) mx_store_relaxed(&c->found, (uint8_t)0);
-  else if (is_last) note_filled(c);
-  if (is_last) mx_store_relaxed(&c->last, (uint8_t*)NULL);
+  uint8_t* const start = page->start;
+  if (mx_load_relaxed(&c->last) == start) mx_store_relaxed(&c->last, (uint8_t*)NULL);
+  if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(&c->found, SPARSE);
+  else if (mx_load_relaxed(&c->counted) != start) note_filled(c);
+  if (mx_load_relaxed(&c->counted) == start) mx_store_relaxed(&c->counted, (uint8_t*)NULL);
 }

@@ -62,7 +62,7 @@ static size_t near_table_size(unsigned bits) {
 
 static unsigned wanted_bits(void) {
   unsigned bits = mx_min(mx_facts.near_bits, mx_facts.va_bits);
-  const bool is_wide = (MX_RANDOM_ADDRESS && !mx_os_is_scarce());
+  const bool is_wide = (MX_RANDOM_ADDRESS && bits > NEAR_BITS_LEAST);
   if (is_wide) bits = mx_min(mx_max(bits, NEAR_BITS_RANDOM), mx_facts.va_bits);
   const long asked = mx_option(max_vabits);
   if (asked <= 0 || asked >= (long)bits) return bits;

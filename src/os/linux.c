@@ -15,8 +15,11 @@
 #include <sys/prctl.h>
 #if MX_HAS_LIBC
 #include <pthread.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
+
+extern char** environ;
 #endif
 
 #include "../base/atomic.h"
@@ -45,8 +48,12 @@
 #define MX_LINUX_NEAR_BITS 33
 #define SCARCE_NEAR_BITS 31
 
-// What a limit leaves of addresses, or of locked memory, where each counts.
+// A process that may have so little of addresses begins with a small table for them; one that has
+// only so much left takes each piece as late as it can, and gives it back as soon. That is looked
+// at again after so much was mapped.
 #define LITTLE_SPACE ((uint64_t)MX_GIB)
+#define LITTLE_ROOM ((uint64_t)64 * MX_MIB)
+#define LOOK_EVERY ((uint64_t)16 * MX_MIB)
 
 // System calls that a signal interrupted are made again, so many times.
 #define INTERRUPTED_MAX 1000
@@ -68,30 +75,65 @@ static uint64_t soft_limit(int resource) {
   return limit[0];
 }
 
+// A number of bytes that /proc/self/statm has in OS pages; 0 where it cannot be read.
+static uint64_t bytes_in_statm(unsigned field) {
+  char text[128];
+  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) <= 0) return 0;
+  const char* at = text;
+  for (; field > 0 && *at != 0; at++) field -= (*at == ' ');
+  uint64_t pages = 0;
+  for (; *at >= '0' && *at <= '9'; at++) pages = pages * 10 + (uint64_t)(*at - '0');
+  return pages * mx_facts.os_page;
+}
+
 mx_at_start mx_atomic(bool) mx_os_scarce;
 static mx_at_start mx_atomic(bool) overcommits;
+static mx_at_start mx_atomic(intptr_t) until_look;  // bytes to be mapped before; 0: no limit counts
+static mx_at_start mx_atomic(uint64_t) locked_most;  // the limit of locked memory that was met
 
 static bool keeps_account(void) {
   char mode[2];
   return mx_os_read_file("/proc/sys/vm/overcommit_memory", mode, sizeof(mode)) > 0 && *mode == '2';
 }
 
+// What a limit leaves, of what a field of statm counts.
+static uint64_t room_left(uint64_t limit, unsigned field) {
+  if (limit == UINT64_MAX) return limit;
+  const uint64_t used = bytes_in_statm(field);
+  if (used == 0) return limit <= LITTLE_SPACE ? 0 : limit;
+  return limit - mx_min(limit, used);
+}
+
+// A limit of locked memory counts for as long as it is the same.
+static bool is_locked_out(bool is_met) {
+  if (is_met) mx_store_relaxed(&locked_most, soft_limit(8 /* RLIMIT_MEMLOCK */));
+  const uint64_t most = mx_load_relaxed(&locked_most);
+  return is_met || (most != 0 && most == soft_limit(8));
+}
+
 // What a process has of its memory counts only when it is touched, unless a limit counts it, or the
 // system keeps account of all that could be. Looked for at the start, since a filter that the
-// program enters later may end it for these calls.
-static void look_at_space(bool is_locked) {
+// program enters later may end it for these calls. Answers the limit.
+static uint64_t look_at_space(bool is_locked) {
   const uint64_t space = soft_limit(9 /* RLIMIT_AS */), data = soft_limit(2 /* RLIMIT_DATA */);
-  const uint64_t limit = (space < data ? space : data);
-  mx_store_relaxed(&mx_os_scarce, is_locked || limit <= LITTLE_SPACE);
+  const uint64_t space_left = room_left(space, 0), data_left = room_left(data, 5);
+  const uint64_t room = mx_min(space_left, data_left), limit = mx_min(space, data);
+  const uint64_t little = (mx_os_is_scarce() ? 2 * LITTLE_ROOM : LITTLE_ROOM);
+  const bool is_scarce = (room <= little || is_locked_out(is_locked));
+  uint64_t until = LOOK_EVERY;
+  if (!is_scarce) until = (limit == UINT64_MAX ? 0 : mx_min(room - LITTLE_ROOM, MX_GIB));
+  mx_store_relaxed(&mx_os_scarce, is_scarce);
   mx_store_relaxed(&overcommits, limit == UINT64_MAX && !keeps_account());
+  mx_store_relaxed(&until_look, (intptr_t)until);
+  return limit;
 }
 
 void mx_os_init(void) {
-  look_at_space(false);
   mx_facts.os_page = mx_linux_page_size();
+  const uint64_t limit = look_at_space(false);
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
-  const uint32_t near = (mx_os_is_scarce() ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
+  const uint32_t near = (limit <= LITTLE_SPACE ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
   mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, near);
   mx_facts.purge_keeps_guards = true;
 }
@@ -102,6 +144,22 @@ bool mx_os_overcommits(void) { return mx_load_relaxed(&overcommits); }
 static bool refused(long error) {
   look_at_space(error == -11);
   return false;
+}
+
+// Such a filter may end the process for a call that it does not know.
+static bool has_filter(void) { return mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0; }
+
+// Where a limit counts, by the bytes that come (or go) here: others' are found by a look.
+static void count_mapped(intptr_t bytes) {
+  if (mx_likely(mx_load_relaxed(&until_look) == 0)) return;
+  if (bytes < 0 && mx_os_is_scarce()) return;
+  if (mx_add_relaxed(&until_look, -bytes) > bytes) return;
+  if (!has_filter()) {
+    look_at_space(false);
+    return;
+  }
+  mx_store_relaxed(&mx_os_scarce, true);
+  mx_store_relaxed(&until_look, (intptr_t)LOOK_EVERY);
 }
 
 // ---- address space -----------------------------------------------------------------------------
@@ -164,6 +222,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
   if (mx_syscall_failed(r) && !refused(r)) return NULL;
+  count_mapped((intptr_t)size);
   mx_probe_mmap(r, size);
   return (void*)r;
 }
@@ -179,6 +238,7 @@ bool mx_os_map_behind(void* p, size_t size) {
   if (r != (long)last) return false;
   if (set_access(p, size, PROT_READ | PROT_WRITE) && advise(p, size, MADV_DOFORK) &&
       advise(p, size, MADV_KEEPONFORK) && advise(p, size, MADV_DODUMP)) {
+    count_mapped((intptr_t)size);
     mx_probe_mmap(p, size);
     return true;
   }
@@ -201,6 +261,7 @@ bool mx_os_unmap(void* p, size_t size) {
   mx_track_open(p, size);  // the addresses may be anybody's next
   mx_unmapping();
   if (mx_syscall2(SYS_munmap, p, size) == 0) {
+    count_mapped(-(intptr_t)size);
     mx_probe_munmap(p, size);
     return true;
   }
@@ -274,13 +335,21 @@ bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
   return set_access(p, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
-// Such a filter may end the process for a call that it does not know.
-static bool has_filter(void) { return mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0; }
+// It writes lines about a call that it does not know, among what the program's tests compare.
+static bool is_in_valgrind(void) {
+#if MX_HAS_LIBC
+  for (char** entry = environ; entry != NULL && *entry != NULL; entry++) {
+    if (strncmp(*entry, "LD_PRELOAD=", 11) == 0) return strstr(*entry, "/vgpreload_") != NULL;
+  }
+#endif
+  return false;
+}
 
 // Linux 6.10, for processes of 64 bits; the number is the same on all processors.
 void mx_os_seal(void* p, size_t size) {
-  if (!MX_64BIT || has_filter()) return;
-  mx_syscall3(462, p, size, 0);
+  static mx_atomic(bool) is_refused;
+  if (!MX_64BIT || mx_load_relaxed(&is_refused) || has_filter() || is_in_valgrind()) return;
+  if (mx_syscall3(462, p, size, 0) != 0) mx_store_relaxed(&is_refused, true);
 }
 
 // Guards of Linux 6.13 lie in the page tables and cost no mapping; without them the range gets
@@ -391,15 +460,7 @@ long mx_os_read_file(const char* path, char* buf, size_t size) {
   return total;
 }
 
-size_t mx_linux_resident(void) {
-  char text[128];
-  if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) <= 0) return 0;
-  const char* s = text;  // two numbers: OS pages of addresses, and of memory present
-  while (*s != 0 && *s != ' ') s++;
-  size_t pages = 0;
-  for (s += (*s == ' '); *s >= '0' && *s <= '9'; s++) pages = pages * 10 + (size_t)(*s - '0');
-  return pages * mx_facts.os_page;
-}
+size_t mx_linux_resident(void) { return (size_t)bytes_in_statm(1); }
 
 unsigned mx_os_numa_count(void) {
   char text[256];
@@ -444,10 +505,16 @@ void mx_os_write_stderr(const char* text, size_t length) {
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
 #if MX_HAS_LIBC
+// Sanitizers have functions of libc in front of its own, which lead nowhere until they have looked
+// those up; for that they allocate.
+extern void __tsan_init(void) __attribute__((weak));
+extern void __asan_init(void) __attribute__((weak));
+
 // The number is in the name of the thread's processor clock, for which nobody asks the system: each
 // thread begins with this, also where a filter ends the process for what it does not know.
 uint32_t mx_os_thread_number(void) {
   clockid_t clock;
+  if (&__tsan_init != NULL || &__asan_init != NULL) return (uint32_t)mx_syscall1(SYS_gettid, 0);
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(uint32_t)clock >> 3 : 0;
 }
 #else

@@ -95,8 +95,8 @@ void mx_os_process_info(mx_process_info_t* info);
 // Whether writable memory costs nothing until it is touched: the OS charges for no more, and no
 // limit of the process counts it.
 bool mx_os_overcommits(void);
-// Whether addresses are scarce: a limit of the process counts what is mapped, and leaves it little
-// (up to 1 GiB), or was reached before.
+// Whether addresses are scarce: a limit of the process counts what is mapped, and leaves it little,
+// or was reached before.
 extern mx_hidden mx_atomic(bool) mx_os_scarce;
 mx_inline bool mx_os_is_scarce(void) { return mx_unlikely(mx_load_relaxed(&mx_os_scarce)); }
 // A monotonic clock in milliseconds; cheap, may be coarse.

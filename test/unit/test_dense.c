@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // When huge blocks are expected to be filled: once two of a size were, each of which counts once,
-// until one is not; sizes of other powers of two do not matter, nor blocks that are still empty.
+// until one is not; blocks that are still empty do not matter. Sizes of which nothing is known are
+// expected to be as those near them.
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,24 @@ static void count_small(void) {
   EXPECT(small == MANY / 16);
 }
 
+// A size of which one block was not filled leaves those near it nothing to go by. Of two that are
+// in use at a time each counts, whichever began last.
+static void differ_near(void) {
+  unsigned char* blocks[MANY];
+  const size_t size = 2 * mx_facts.large_page;
+  EXPECT(mx_dense_is_expected(size) && mx_dense_is_expected(2 * SIZE));
+  mi_collect(true);
+  for (int i = 0; i < MANY / 2; i++) blocks[i] = (unsigned char*)mi_malloc(size);
+  for (int i = 0; i < MANY / 2; i++) mi_free(blocks[i]);
+  mi_collect(true);
+  EXPECT(!mx_dense_is_expected(size) && !mx_dense_is_expected(2 * SIZE));
+  EXPECT(mx_dense_is_expected(SIZE));
+  for (int i = 0; i < 2; i++) blocks[i] = (unsigned char*)mi_malloc(size);
+  for (int i = 0; i < 2; i++) memset(blocks[i], 1, size);
+  for (int i = 0; i < 2; i++) mi_free(blocks[i]);
+  EXPECT(mx_dense_is_expected(size) && mx_dense_is_expected(2 * SIZE));
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   if (mx_facts.large_page == 0 || SIZE < 2 * mx_facts.large_page) return 77;
@@ -51,10 +70,11 @@ int main(void) {
   EXPECT(second != NULL && !mx_dense_is_expected(SIZE));
   memset(second, 2, SIZE);
   EXPECT(mx_dense_is_expected(SIZE) && mx_dense_is_expected(SIZE));
-  EXPECT(!mx_dense_is_expected(2 * SIZE) && !mx_dense_is_expected(SIZE / 2));
+  EXPECT(mx_dense_is_expected(4 * SIZE) && !mx_dense_is_expected(8 * SIZE));
   EXPECT(!mx_dense_is_expected(mx_facts.large_page));
   mi_free(second);
   EXPECT(mx_dense_is_expected(SIZE));
+  if (SIZE >= 4 * mx_facts.large_page) differ_near();
 
   mi_option_set(mi_option_allow_thp, 0);
   EXPECT(!mx_dense_is_expected(SIZE));

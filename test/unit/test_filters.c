@@ -194,18 +194,78 @@ static void unknown_limits(void) {
   EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 33 && !mx_os_is_scarce());
 }
 
-static void little_space(void) {
-  const struct rlimit limit = {200 << 20, 200 << 20};
-  EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
-  mx_os_init();
-  EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() && !mx_os_overcommits());
+// Of which limit (9: of addresses, 2: of data) so much is left.
+static void limit_to(int resource, size_t field, rlim_t left) {
+  char text[128];
+  mx_os_read_file("/proc/self/statm", text, sizeof(text));
+  const char* at = text;
+  for (; field > 0; at++) field -= (*at == ' ');
+  const rlim_t bytes = (rlim_t)strtoul(at, NULL, 10) * unit + left;
+  const struct rlimit limit = {bytes, RLIM_INFINITY};
+  EXPECT(setrlimit(resource, &limit) == 0);
 }
 
-static void little_data(void) {
-  const struct rlimit limit = {200 << 20, 200 << 20};
-  EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0);
+static void begin_with(int resource, size_t field, size_t mib, bool is_scarce) {
+  limit_to(resource, field, (rlim_t)mib << 20);
   mx_os_init();
-  EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() && !mx_os_overcommits());
+  EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() == is_scarce && !mx_os_overcommits());
+}
+
+static void little_space(void) { begin_with(RLIMIT_AS, 0, 40, true); }
+static void little_data(void) { begin_with(RLIMIT_DATA, 5, 40, true); }
+static void some_space(void) { begin_with(RLIMIT_AS, 0, 200, false); }
+static void some_data(void) { begin_with(RLIMIT_DATA, 5, 200, false); }
+
+// What the process has cannot be read: then every limit that is low counts.
+static void hidden_space(void) {
+  limit_to(RLIMIT_AS, 0, (rlim_t)200 << 20);
+  refuse(SYS_openat, EACCES);
+  mx_os_init();
+  EXPECT(mx_os_is_scarce());
+}
+
+// Maps pieces of a MiB, and keeps them where that makes addresses scarce: how many until it is as
+// asked, 500 if never.
+static size_t until_scarce(bool is_scarce) {
+  size_t count = 0;
+  for (; count < 500 && mx_os_is_scarce() != is_scarce; count++) {
+    unsigned char* const p = (unsigned char*)mx_os_map(NULL, MX_MIB, true);
+    EXPECT(p != NULL);
+    if (!is_scarce) mx_os_unmap(p, MX_MIB);
+    else mx_os_map_behind(p + MX_MIB, MX_MIB);
+  }
+  return count;
+}
+
+static void dwindling_space(void) {
+  begin_with(RLIMIT_AS, 0, 200, false);
+  const size_t count = until_scarce(true);
+  EXPECT(count > 60 && count < 140);
+  // It stays so until there is twice as much, and ends some time after the limit is gone.
+  limit_to(RLIMIT_AS, 0, (rlim_t)100 << 20);
+  EXPECT(until_scarce(false) == 500);
+  limit_to(RLIMIT_AS, 0, RLIM_INFINITY / 2);
+  EXPECT(until_scarce(false) < 40);
+}
+
+// What goes does not count, and nobody is asked where that may end the process.
+static void steady_space(void) {
+  begin_with(RLIMIT_AS, 0, 200, false);
+  for (int i = 0; i < 1000; i++) mx_os_unmap(mx_os_map(NULL, MX_MIB, true), MX_MIB);
+  EXPECT(!mx_os_is_scarce());
+  refuse(SYS_prlimit64, 0);
+  refuse(SYS_openat, 0);
+  EXPECT(until_scarce(true) > 60 && mx_os_is_scarce() && until_scarce(false) == 500);
+}
+
+// A refusal for want of memory that may be locked counts until that limit is another one.
+static void locked_space(void) {
+  const struct rlimit most = {1 << 20, 1 << 20};
+  EXPECT(setrlimit(RLIMIT_MEMLOCK, &most) == 0);
+  mx_os_init();
+  EXPECT(!mx_os_is_scarce());
+  filter(SYS_mmap, EAGAIN, 1, 3 * MX_MIB);
+  EXPECT(mx_os_map(NULL, 3 * MX_MIB, true) == NULL && mx_os_is_scarce());
 }
 
 static void no_unmapping(void) {
@@ -334,6 +394,9 @@ static const struct {
     {"no guards", no_guards}, {"guards of some", guards_of_some}, {"no mappings", no_mappings},
     {"late limit", late_limit}, {"late limit of commits", late_limit_of_commits},
     {"unknown limits", unknown_limits}, {"little space", little_space}, {"little data", little_data},
+    {"some space", some_space}, {"some data", some_data}, {"hidden space", hidden_space},
+    {"dwindling space", dwindling_space}, {"steady space", steady_space},
+    {"locked space", locked_space},
     {"no unmapping", no_unmapping}, {"no growth", no_growth},
     {"no access behind", no_access_behind}, {"no fork behind", no_fork_behind},
     {"no wipe behind", no_wipe_behind}, {"no dump behind", no_dump_behind},
