@@ -18,8 +18,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
-
-extern char** environ;
 #endif
 
 #include "../base/atomic.h"
@@ -28,6 +26,12 @@ extern char** environ;
 #include "probes.h"
 #include "thread.h"
 #include "track.h"
+
+#if MX_HAS_LIBC
+MX_BEGIN_DECLS
+extern char** environ;
+MX_END_DECLS
+#endif
 
 // Values that older system headers lack; the kernel answers EINVAL where it does not know them.
 #ifndef MADV_FREE
