@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Runs the benchmark suite and reports on it: `python3 bench/run.py --help`.
 
-Within each program the allocators take turns, round by round, each round starting with another
-one, so that a slow minute of the machine falls on all of them. Raw runs go to
+Within each program the allocators take turns, round by round, each round in another order, the same in
+every run, so that a slow minute of the machine falls on all of them, and what one leaves to the next
+(memory that the system has at hand) is not always the same one's gain. Raw runs go to
 out/bench/results.json after every program; the table is printed at the end and kept beside it.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import sys
 import time
 from datetime import datetime, timezone
@@ -112,8 +114,8 @@ def measure_program(options, program, chosen, progress):
     proven = preloads(options, program, chosen, directory)
     runs = []
     for round_number in range(options.runs):
-        turn = round_number % len(chosen)
-        for allocator in chosen[turn:] + chosen[:turn]:
+        order = random.Random(f"{program.name} {round_number}").sample(chosen, len(chosen))
+        for allocator in order:
             progress.show(f"{program.name}, round {round_number + 1}, {allocator.name}")
             began = time.monotonic()
             library, problem = proven[allocator.name]

@@ -225,7 +225,6 @@ static void recycle_theaps(mx_heap_t* heap) {
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
     mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
-    mx_lock_reset(&theap->lock);
     mx_theap_recycle(theap);
   }
 }
