@@ -35,6 +35,16 @@ class Programs(unittest.TestCase):
             script.program_of("stress-other", known)
 
 
+class Scripts(unittest.TestCase):
+    def test_modules_of_a_script(self):
+        """What every script of the tests imports is found, with what lies beside it."""
+        tests = pathlib.Path(__file__).resolve().parent.parent
+        for path in sorted(tests.glob("memory/*_test.py")):
+            files = image.interpreter(str(path))[1]
+            self.assertIn(str(path.parent / "large_pages.py"), files)
+            self.assertTrue(any(os.path.basename(f) == "subprocess.py" for f in files))
+
+
 class Sources(unittest.TestCase):
     def mirror(self, name, text):
         with tempfile.TemporaryDirectory() as folder:

@@ -158,7 +158,10 @@ def interpreter(script):
                for alias in node.names}
     modules |= {node.module for node in ast.walk(tree)
                 if isinstance(node, ast.ImportFrom) and node.module}
+    # Those that lie beside the script are found there, in the guest as well.
+    folder = str(pathlib.Path(script).resolve().parent)
     probe = ("import importlib, sys, encodings.utf_8, encodings.ascii\n"
+             f"sys.path.insert(0, {folder!r})\n"
              f"for name in {sorted(modules)!r}: importlib.import_module(name)\n"
              "files = [getattr(m, '__file__', None) for m in list(sys.modules.values())]\n"
              "print(sys.executable, sys.base_prefix, *filter(None, files), sep='\\n')\n")
