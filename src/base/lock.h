@@ -11,7 +11,7 @@
 // it interrupted holds. Such a fork takes the other locks, and waits for none of them without end:
 // their holders may wait for what the interrupted thread holds (see heap/fork.c). What a fork took
 // protects nothing that is being changed: a call that the same thread makes meanwhile, in a handler
-// of fork, passes by.
+// of fork, passes by; the handler of a signal in the middle of such a call does not.
 #ifndef MX_BASE_LOCK_H
 #define MX_BASE_LOCK_H
 
@@ -20,7 +20,7 @@
 typedef struct mx_lock_s {
   mx_atomic(uintptr_t) holder;  // 0: free; else a thread's identity, and a bit that others wait
   uint32_t fork_level;          // the fork that took it, 0: none; its holder's
-  uint32_t passes;              // calls inside of that fork, which do without; its holder's
+  bool is_passed;               // by a call inside of that fork, which does without; its holder's
 } mx_lock_t;
 
 // Defined by the ground floor.
@@ -52,6 +52,8 @@ void mx_fork_wait(void);
 bool mx_fork_let_go(mx_lock_t* lock);
 // The same in the child, where nobody else holds a lock.
 bool mx_fork_let_go_in_child(mx_lock_t* lock);
+// Lets go of the lock of a record that nobody will visit any more, if a fork of this thread has it.
+void mx_fork_forget(mx_lock_t* lock);
 // Whether this thread is in a call that the fork interrupted; whether it went on without a lock.
 bool mx_fork_is_inside(void);
 bool mx_fork_has_missed(void);

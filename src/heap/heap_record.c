@@ -112,6 +112,7 @@ void mx_heap_recycle(mx_heap_t* heap) {
   if (heap->next != NULL) heap->next->prev = heap->prev;
   mx_count_add_locked(&subproc->main_heap.counters.heaps, -1);
   if (!mx_heap_is_main(heap)) put_record(subproc, heap);
+  mx_fork_forget(&heap->lock);
   mx_lock_release(&subproc->lock);
 }
 

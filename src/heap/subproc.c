@@ -72,6 +72,8 @@ static void subproc_recycle(mx_subproc_t* subproc) {
   subproc->is_ending = false;
   subproc->next = subproc_records;
   subproc_records = subproc;
+  mx_fork_forget(&subproc->lock);
+  mx_fork_forget(&subproc->arenas.lock);
   mx_lock_release(&mx_subproc_list_lock);
 }
 

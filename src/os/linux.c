@@ -100,12 +100,15 @@ static bool keeps_account(void) {
   return mx_os_read_file("/proc/sys/vm/overcommit_memory", mode, sizeof(mode)) > 0 && *mode == '2';
 }
 
-// What a limit leaves, of what a field of statm counts.
-static uint64_t room_left(uint64_t limit, unsigned field) {
+static uint64_t least_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// What a limit leaves, of what a field of statm counts: where that is not asked for or unknown, a
+// low one leaves nothing.
+static uint64_t room_left(uint64_t limit, unsigned field, bool may_ask) {
   if (limit == UINT64_MAX) return limit;
-  const uint64_t used = bytes_in_statm(field);
+  const uint64_t used = (may_ask ? bytes_in_statm(field) : 0);
   if (used == 0) return limit <= LITTLE_SPACE ? 0 : limit;
-  return limit - mx_min(limit, used);
+  return limit - least_of(limit, used);
 }
 
 // A limit of locked memory counts for as long as it is the same.
@@ -118,14 +121,14 @@ static bool is_locked_out(bool is_met) {
 // What a process has of its memory counts only when it is touched, unless a limit counts it, or the
 // system keeps account of all that could be. Looked for at the start, since a filter that the
 // program enters later may end it for these calls. Answers the limit.
-static uint64_t look_at_space(bool is_locked) {
+static uint64_t look_at_space(bool is_locked, bool may_ask) {
   const uint64_t space = soft_limit(9 /* RLIMIT_AS */), data = soft_limit(2 /* RLIMIT_DATA */);
-  const uint64_t space_left = room_left(space, 0), data_left = room_left(data, 5);
-  const uint64_t room = mx_min(space_left, data_left), limit = mx_min(space, data);
+  const uint64_t limit = least_of(space, data);
+  const uint64_t room = least_of(room_left(space, 0, may_ask), room_left(data, 5, may_ask));
   const uint64_t little = (mx_os_is_scarce() ? 2 * LITTLE_ROOM : LITTLE_ROOM);
   const bool is_scarce = (room <= little || is_locked_out(is_locked));
   uint64_t until = LOOK_EVERY;
-  if (!is_scarce) until = (limit == UINT64_MAX ? 0 : mx_min(room - LITTLE_ROOM, MX_GIB));
+  if (!is_scarce) until = (limit == UINT64_MAX ? 0 : least_of(room - LITTLE_ROOM, MX_GIB));
   mx_store_relaxed(&mx_os_scarce, is_scarce);
   mx_store_relaxed(&overcommits, limit == UINT64_MAX && !keeps_account());
   mx_store_relaxed(&until_look, (intptr_t)until);
@@ -134,7 +137,7 @@ static uint64_t look_at_space(bool is_locked) {
 
 void mx_os_init(void) {
   mx_facts.os_page = mx_linux_page_size();
-  const uint64_t limit = look_at_space(false);
+  const uint64_t limit = look_at_space(false, true);
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
   const uint32_t near = (limit <= LITTLE_SPACE ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
@@ -146,24 +149,22 @@ bool mx_os_overcommits(void) { return mx_load_relaxed(&overcommits); }
 
 // A limit may have been set since it was looked for, and memory may have been locked (EAGAIN).
 static bool refused(long error) {
-  look_at_space(error == -11);
+  look_at_space(error == -11, false);
   return false;
 }
 
 // Such a filter may end the process for a call that it does not know.
 static bool has_filter(void) { return mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0; }
 
-// Where a limit counts, by the bytes that come (or go) here: others' are found by a look.
-static void count_mapped(intptr_t bytes) {
+// Where a limit counts, by the bytes that come or go here: others' are found by a look. Where that
+// might end the process, the next refusal tells.
+static void count_mapped(size_t size, bool comes) {
   if (mx_likely(mx_load_relaxed(&until_look) == 0)) return;
-  if (bytes < 0 && mx_os_is_scarce()) return;
-  if (mx_add_relaxed(&until_look, -bytes) > bytes) return;
-  if (!has_filter()) {
-    look_at_space(false);
-    return;
-  }
-  mx_store_relaxed(&mx_os_scarce, true);
-  mx_store_relaxed(&until_look, (intptr_t)LOOK_EVERY);
+  if (!comes && mx_os_is_scarce()) return;
+  const intptr_t bytes = (intptr_t)mx_min(size, (size_t)MX_GIB);
+  if (mx_add_relaxed(&until_look, comes ? -bytes : bytes) > bytes || !comes) return;
+  if (!has_filter()) look_at_space(false, true);
+  else mx_store_relaxed(&until_look, (intptr_t)LOOK_EVERY);
 }
 
 // ---- address space -----------------------------------------------------------------------------
@@ -226,7 +227,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
   if (mx_syscall_failed(r) && !refused(r)) return NULL;
-  count_mapped((intptr_t)size);
+  count_mapped(size, true);
   mx_probe_mmap(r, size);
   return (void*)r;
 }
@@ -242,7 +243,7 @@ bool mx_os_map_behind(void* p, size_t size) {
   if (r != (long)last) return false;
   if (set_access(p, size, PROT_READ | PROT_WRITE) && advise(p, size, MADV_DOFORK) &&
       advise(p, size, MADV_KEEPONFORK) && advise(p, size, MADV_DODUMP)) {
-    count_mapped((intptr_t)size);
+    count_mapped(size, true);
     mx_probe_mmap(p, size);
     return true;
   }
@@ -265,7 +266,7 @@ bool mx_os_unmap(void* p, size_t size) {
   mx_track_open(p, size);  // the addresses may be anybody's next
   mx_unmapping();
   if (mx_syscall2(SYS_munmap, p, size) == 0) {
-    count_mapped(-(intptr_t)size);
+    count_mapped(size, false);
     mx_probe_munmap(p, size);
     return true;
   }
@@ -353,7 +354,8 @@ static bool is_in_valgrind(void) {
 void mx_os_seal(void* p, size_t size) {
   static mx_atomic(bool) is_refused;
   if (!MX_64BIT || mx_load_relaxed(&is_refused) || has_filter() || is_in_valgrind()) return;
-  if (mx_syscall3(462, p, size, 0) != 0) mx_store_relaxed(&is_refused, true);
+  const long r = mx_syscall3(462, p, size, 0);
+  if (r == -38 || r == -1) mx_store_relaxed(&is_refused, true);  // ENOSYS, EPERM
 }
 
 // Guards of Linux 6.13 lie in the page tables and cost no mapping; without them the range gets

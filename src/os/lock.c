@@ -92,9 +92,8 @@ static bool take_lock(mx_lock_t* lock, uintptr_t as) {
 
 // Whether this thread's fork has the lock, which is then as good as taken.
 static mx_cold bool pass_by_fork(mx_lock_t* lock) {
-  if (!mx_lock_is_mine(lock) || lock->fork_level == 0) return false;
-  lock->passes++;
-  return true;
+  if (!mx_lock_is_mine(lock) || lock->fork_level == 0 || lock->is_passed) return false;
+  return lock->is_passed = true;
 }
 
 // A lock that its own thread holds is never let go of.
@@ -152,9 +151,9 @@ void mx_lock_acquire(mx_lock_t* lock) {
 }
 
 void mx_lock_release(mx_lock_t* lock) {
-  if (mx_unlikely(lock->passes != 0)) {
+  if (mx_unlikely(lock->is_passed)) {
     mx_check(mx_lock_is_mine(lock) && lock->fork_level != 0);
-    lock->passes--;
+    lock->is_passed = false;
     mx_call_leave();
     return;
   }
@@ -170,7 +169,7 @@ bool mx_lock_is_mine(const mx_lock_t* lock) {
 
 void mx_lock_reset(mx_lock_t* lock) {
   if (mx_lock_is_mine(lock)) return;
-  lock->passes = 0;
+  lock->is_passed = false;
   mx_store_relaxed(&lock->holder, (uintptr_t)0);
 }
 
@@ -248,6 +247,12 @@ bool mx_fork_let_go(mx_lock_t* lock) {
     mx_lock_release(lock);
   }
   return true;
+}
+
+void mx_fork_forget(mx_lock_t* lock) {
+  if (mx_likely(lock->fork_level == 0) || !mx_lock_is_mine(lock)) return;
+  lock->fork_level = 0;
+  mx_lock_release(lock);
 }
 
 bool mx_fork_let_go_in_child(mx_lock_t* lock) {
