@@ -14,6 +14,7 @@
 #include "../../src/alloc/guarded.h"
 #include "../../src/alloc/harden.h"
 #include "../../src/api/handles.h"
+#include "../../src/heap/fork.h"
 #include "../../src/heap/os_pages.h"
 #include "../../src/heap/subproc.h"
 #include "../../src/heap/theap_record.h"
@@ -184,6 +185,41 @@ static void test_reserve(void) {
 #endif
 #endif
 
+// A handler that stands between the library's and the fork ends heaps: what the fork had of them it
+// has no more, and the thread is in no call when the fork is over.
+static void test_ended_heaps(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  const mi_subproc_id_t id = mi_subproc_new();
+  mx_heap_t* const record = mx_api_heap(heap);
+  mx_subproc_t* const subproc = mx_api_subproc(id);
+  EXPECT(heap != NULL && subproc != NULL && mx_call_depth == 0);
+  mi_free(mi_heap_malloc(heap, 100));
+  mx_fork_begin();
+  EXPECT(mx_heap_before_fork() && mx_lock_is_mine(&record->lock));
+  mi_free(mi_malloc(100000));
+  mi_heap_destroy(heap);
+  mi_subproc_destroy(id);
+  mx_heap_after_fork_parent();
+  mx_fork_end();
+  EXPECT(mx_call_depth == 0 && mx_load_relaxed(&record->lock.holder) == 0);
+  EXPECT(mx_load_relaxed(&subproc->lock.holder) == 0 && record->lock.fork_level == 0);
+  EXPECT(mx_load_relaxed(&subproc->arenas.lock.holder) == 0);
+  EXPECT(mx_load_relaxed(&subproc->main_heap.lock.holder) == 0);
+}
+
+// Of two calls inside of each other only the outer one passes by a lock that the fork has.
+static void test_passing(void) {
+  static mx_lock_t lock;
+  mx_fork_begin();
+  EXPECT(mx_fork_take(&lock) && mx_lock_try(&lock) && !mx_lock_try(&lock));
+  mx_lock_release(&lock);
+  EXPECT(mx_lock_is_mine(&lock) && mx_lock_try(&lock));
+  mx_lock_release(&lock);
+  mx_fork_let_go(&lock);
+  mx_fork_end();
+  EXPECT(!mx_lock_is_mine(&lock) && mx_call_depth == 0);
+}
+
 int main(void) {
 #if defined(HAS_TSAN)
   return 77;  // its run-time cannot follow forks with threads
@@ -203,6 +239,8 @@ int main(void) {
   holder_t settings = {locks[count - 1], NULL, FOR_GOOD, 0, 0, 0};
   if (MX_READ_ONLY) fork_beside(&settings);
   test_own_lock();
+  test_ended_heaps();
+  test_passing();
   test_reserve();
   mi_free(p);
   mi_heap_delete(heap);
