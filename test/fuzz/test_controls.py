@@ -32,7 +32,8 @@ CONTROLS = {
          "count * MX_REMOTE_COUNT_ONE", "2 * count * MX_REMOTE_COUNT_ONE"),
         ("a collection releases pages in use", "heap/theap.c", "if (page->used == 0) mx_page_release(page);",
          "if (true) mx_page_release(page);"),
-        ("the child of a fork has its parent's locks", "heap/fork.c", "let_go(&mx_fork_let_go_in_child, true);", ""),
+        ("the child of a fork has its parent's locks", "os/lock.c", "return mx_fork_let_go(lock);",
+         "return (lock->fork_level = 0) == 0;"),
     ],
     "surface": [
         ("an alignment of three is none", "api/api_posix.c",
