@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A library whose constructor registers handlers for fork, before that of any library which is not
 // among its own dependencies. They allocate, and wait for a lock under which others allocate. With
-// PAST they are registered by the C library's own function, past the allocator's, and only allocate,
-// and end a heap, where there are any, whose record serves other threads then.
+// PAST they are registered by the C library's own function, past the allocator's, and only allocate.
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -37,51 +36,18 @@ static void unlock_places(void) {}
 
 typedef int register_fn(void (*)(void), void (*)(void), void (*)(void), void*);
 
-static void* (*new_heap)(void);
-static void (*destroy_heap)(void*);
-static void* heaps[2];
-
-static void find_heaps(void) {
-  void* const news = dlsym(RTLD_DEFAULT, "mi_heap_new");
-  void* const destroys = dlsym(RTLD_DEFAULT, "mi_heap_destroy");
-  memcpy(&new_heap, &news, sizeof(new_heap));
-  memcpy(&destroy_heap, &destroys, sizeof(destroy_heap));
-}
-
-static void end_heap(void) {
-  for (int i = 0; i < 2; i++) {
-    if (heaps[i] != NULL) destroy_heap(heaps[i]);
-    heaps[i] = NULL;
-  }
-}
-
-static void begin_heap(void) {
-  if (new_heap != NULL && destroy_heap != NULL) heaps[0] = new_heap();
-}
-
-static void use_heap(void) {
-  if (new_heap != NULL && destroy_heap != NULL) destroy_heap(new_heap());
-}
-
 static void register_handlers(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
   void* const libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   void* const found = (libc != NULL ? dlsym(libc, "__register_atfork") : NULL);
   register_fn* own;
   memcpy(&own, &found, sizeof(own));
   if (own == NULL || own(prepare, parent, child, NULL) != 0) _exit(4);
-  find_heaps();
-  begin_heap();
-  heaps[1] = heaps[0];  // one more than begin again, whose record is left to others
-  begin_heap();
 }
 #else
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void lock_places(void) { pthread_mutex_lock(&lock); }
 static void unlock_places(void) { pthread_mutex_unlock(&lock); }
-static void end_heap(void) {}
-static void begin_heap(void) {}
-static void use_heap(void) {}
 
 static void register_handlers(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
   pthread_atfork(prepare, parent, child);
@@ -92,14 +58,12 @@ static void before(void) {
   allocate();
   lock_places();
   allocate();
-  end_heap();
   atfork_calls[0]++;
 }
 
 static void after_in_parent(void) {
   allocate();
   unlock_places();
-  begin_heap();
   atfork_calls[1]++;
 }
 
@@ -114,7 +78,6 @@ __attribute__((constructor)) static void on_load(void) {
 }
 
 void atfork_replace(unsigned seed) {
-  use_heap();
   lock_places();
   for (int i = 0; i < 20; i++) {
     seed = seed * 1103515245u + 12345u;

@@ -130,11 +130,17 @@ static void test_resized(void) {
   mi_heap_delete(heap);
 }
 
-// So is one that shrinks by more than it may, of any size.
-static void test_shrunk(void) {
+// A heap of which every allocation is told.
+static mi_heap_t* told_heap(void) {
   mi_heap_t* const heap = mi_heap_new();
   distance = 0;
   mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  return heap;
+}
+
+// So is one that shrinks by more than it may, of any size.
+static void test_shrunk(void) {
+  mi_heap_t* const heap = told_heap();
   for (size_t size = 30; size < 64 * LARGE; size *= 5) {
     void* const p = mi_heap_malloc(heap, size);
     told = freed = 0;
@@ -149,9 +155,7 @@ static void test_shrunk(void) {
 // One that grows by more than its room is told of once, wherever it lies then; the end of what
 // moves with its page tables is told while it is there.
 static void test_moved(void) {
-  mi_heap_t* const heap = mi_heap_new();
-  distance = 0;
-  mi_free(mi_heap_malloc(heap, 32 * LARGE));
+  mi_heap_t* const heap = told_heap();
   for (size_t size = 10; size < 64 * LARGE; size *= 5) {
     void* const p = mi_heap_malloc(heap, size);
     told = freed = 0;

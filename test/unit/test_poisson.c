@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The mathematics of sampling against that of the C library: the probability that bytes hold a point,
-// how random distances are distributed, and that each allocation goes its size of one. Chances are such that a right library fails once in some
-// hundred million runs.
+// how random distances are distributed, and that each allocation goes its size of one. Chances are
+// such that a right library fails once in some hundred million runs.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
