@@ -20,6 +20,11 @@
 
 #define KEPT_VISITS 64  // slow visits between two looks at what waited too long
 
+#define LARGER_LEAST (8 * MX_KIB)  // requests above this may get a block of one of
+#define LARGER_BINS 8              // so many larger sizes, if their own bin has
+#define LARGER_CARVED 4            // fewer blocks than this
+#define LARGER_VISITS 16           // such blocks to a visit
+
 // The largest block that shares a page. Where addresses are scarce, what a large block had is
 // nobody's as soon as it is freed.
 static size_t shared_most(void) {
@@ -31,6 +36,32 @@ mx_noinline static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool z
   if (!mx_transfer_has(theap, bin) || mx_theap_has_block(theap, bin)) return NULL;
   mx_block_t* const block = mx_transfer_take(theap, bin);
   return block != NULL && zero ? memset(block, 0, mx_bin_size(bin)) : block;
+}
+
+// Whether blocks of `size` bytes are as aligned as one that is just as large as the request: see
+// sizeclass.h.
+static bool is_as_aligned(size_t size, size_t request) {
+  const size_t align = mx_min(request & (0 - request), MX_SHARED_ALIGN_MAX);
+  return (size & (align - 1)) == 0;
+}
+
+// A free block of a larger size, for a bin of few blocks that would take new memory: otherwise
+// each bin has as many as were ever live of it at once. Above LARGER_LEAST a new one is an OS page
+// or more that has to be had first. In builds where sizes lie apart they stay apart.
+static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
+  if (MX_HARDEN || size <= LARGER_LEAST || size > MX_SHARED_MAX) return NULL;
+  const size_t bin = mx_bin_of(size);
+  if (theap->lists.full_count[bin] > 0) return NULL;
+  if (theap->bins.current[bin]->capacity >= LARGER_CARVED) return NULL;
+  if (mx_sample_has_changed(theap) || mx_theap_has_block(theap, bin)) return NULL;
+  const size_t end = mx_min(bin + LARGER_BINS + 1, MX_BIN_HUGE);
+  for (size_t larger = bin + 1; larger < end; larger++) {
+    mx_page_t* const page = theap->bins.current[larger];
+    if (page->free == NULL || !is_as_aligned(page->block_size, size)) continue;
+    mx_block_t* const block = mx_page_pop(page);
+    return zero ? memset(block, 0, page->block_size) : block;
+  }
+  return NULL;
 }
 
 // From a page that has a block for certain, or a page of its own.
@@ -86,8 +117,9 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
     }
     return mx_alloc_failed(size);
   }
-  note_visit(theap, size);
-  void* p = NULL;
+  void* p = alloc_larger(theap, size, zero);
+  if (p == NULL || ++theap->larger % LARGER_VISITS == 0) note_visit(theap, size);
+  if (p != NULL) return p;
   if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
   if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
   if (mx_unlikely(p == NULL)) {

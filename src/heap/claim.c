@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a free does that took a page over: keep it for the freeing thread, or hand it on.
+#include <limits.h>
+
 #include "../base/options.h"
 #include "../os/thread.h"
 #include "../page/remote.h"
@@ -8,25 +10,30 @@
 #include "theap.h"
 #include "thread_life.h"
 
-// Pages of one bin that a thread keeps which frees into them but does not allocate from the bin.
+// Pages of one bin that a thread keeps which frees into them but does not allocate from the bin,
 #define FREER_PAGES 1
+// and partial pages of a bin beside which one that allocates from it takes none of others'.
+#define ENOUGH_PAGES 4
 
 // Whether a thread takes a page in that it freed into: always its own former ones; one of others
-// in exchange for the oldest, when it has as many as it may, which is at least one where the option
-// says that it takes any.
+// as long as it has few of the size. A thread that does not allocate from the bin has no use for
+// the blocks, only for freeing more of them cheaply: it has one, in exchange for the one before.
+// Whoever has more than enough would hoard, with what a page's former thread frees, while that
+// thread makes new pages: so others get them, unless the option says that all are taken.
 static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   const long policy = mx_option(page_reclaim_on_free);
   if (theap == NULL || policy < 0) return false;
   if (mx_page_theap(page) == theap) return true;
   if (policy == 0 && theap->first->thread.is_pooled) return false;
-  // A thread that does not allocate from the bin has no use for the blocks of others' pages, only
-  // for freeing more of them cheaply, and must not hoard.
+  const bool allocates = (theap->bins.current[page->bin] != &mx_page_none);
+  const long most = (!allocates ? FREER_PAGES : policy == 0 ? ENOUGH_PAGES : LONG_MAX);
   long limit = mx_option(page_cross_thread_max_reclaim);
-  if (theap->bins.current[page->bin] == &mx_page_none && limit > FREER_PAGES) limit = FREER_PAGES;
+  if (limit > most) limit = most;
   if (policy == 1 && limit == 0) limit = FREER_PAGES;
   if (limit <= 0) return false;
-  const long count = (long)theap->lists.partial_count[page->bin];
-  if (count >= limit) mx_theap_give_up_oldest(theap, page->bin);
+  if ((long)theap->lists.partial_count[page->bin] < limit) return true;
+  if (allocates && policy == 0) return false;
+  mx_theap_give_up_oldest(theap, page->bin);
   return true;
 }
 

@@ -134,10 +134,11 @@ static mx_page_t* pick_full(mx_theap_t* theap, size_t bin) {
   return NULL;
 }
 
-// How many blocks a page has to give. The `capacity` of an empty one is not to be read: it may
-// start anew just now (see has_block).
+// How many blocks a page has to give, with those that others freed. The `capacity` of an empty one
+// is not to be read: it may start anew just now (see has_block).
 static uint32_t blocks_to_give(const mx_page_t* page) {
-  return page->used == 0 ? page->reserved : page->capacity - page->used;
+  if (page->used == 0) return page->reserved;
+  return page->capacity - page->used + mx_remote_count(page);
 }
 
 static bool is_worth_a_visit(const mx_page_t* page) {
@@ -168,13 +169,16 @@ static mx_page_t* take_partial(mx_theap_t* theap, mx_page_t* page) {
 
 // Partial pages come in the order in which their first block was freed, so the first ones have the
 // most to give. One that is nearly empty goes to the end: it may be empty before its turn comes
-// again, and go.
+// again, and go. So do those of which none is worth a visit: what else they have may live on and
+// on, and behind them are others.
 static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   mx_page_t* best = NULL;
   mx_page_t* next = theap->lists.partial[bin];
-  for (long i = mx_option(page_max_candidates); next != NULL && i > 0; i--) {
+  long looks = 0;
+  for (; next != NULL && looks < mx_option(page_max_candidates); looks++) {
     mx_page_t* const page = next;
     next = page->next;
+    if (!MX_COUNTS_REMOTE && page->used > 0) mx_page_collect_remote(page);
     if (!has_block(page)) continue;
     const bool is_sparse = (blocks_to_give(page) > page->reserved / SPARSE_SHARE);
     if (best == NULL || is_better(page, best)) best = page;
@@ -182,7 +186,10 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     if (is_sparse && page == theap->lists.partial[bin]) mx_list_turn(&theap->lists.partial[bin]);
   }
   if (best == NULL) best = theap->lists.partial[bin];
-  return best == NULL || wants_another(theap, bin, best) ? NULL : take_partial(theap, best);
+  if (best == NULL) return NULL;
+  if (!wants_another(theap, bin, best)) return take_partial(theap, best);
+  for (; looks > 0; looks--) mx_list_turn(&theap->lists.partial[bin]);
+  return NULL;
 }
 
 static mx_page_t* new_page(mx_theap_t* theap, size_t bin) {

@@ -21,6 +21,8 @@
 
 #define MX_OWNED ((uintptr_t)1)
 
+// Whether words have room for the count.
+#define MX_COUNTS_REMOTE MX_64BIT
 #define MX_REMOTE_COUNT_SHIFT (MX_64BIT ? MX_PAGEMAP_BITS : 0)
 #define MX_REMOTE_COUNT_ONE (MX_64BIT ? (uintptr_t)1 << MX_REMOTE_COUNT_SHIFT : (uintptr_t)0)
 #define MX_REMOTE_COUNT_MASK (0 - MX_REMOTE_COUNT_ONE)
@@ -112,6 +114,11 @@ mx_inline bool mx_remote_try_claim(mx_page_t* page) {
     if ((old & MX_OWNED) != 0) return false;
   } while (!mx_cas_weak_acq_rel(&page->remote, &old, old | MX_OWNED));
   return true;
+}
+
+// How many blocks others freed that were not taken yet; 0 where they are not counted.
+mx_inline uint32_t mx_remote_count(const mx_page_t* page) {
+  return mx_remote_list_of(mx_load_relaxed(&page->remote)).count;
 }
 
 mx_inline bool mx_remote_is_empty(const mx_page_t* page) {

@@ -176,6 +176,22 @@ def test_made_side_by_side():
                                           f"{r['live'] / 1024:.0f} MiB in blocks to 2,000 bytes")
 
 
+# Blocks that others free serve whoever allocates, and do not gather with whoever freed them.
+def test_passed_to_others():
+    r = run("passed", 2, 20)
+    expect(r["passed"] <= 48 * 1024,
+           f"{r['passed'] / 1024:.0f} MiB for two threads with 100,000 blocks of 64 and 256 bytes each, of "
+           "which one in ten is freed by the other thread")
+
+
+# A few blocks of all sizes have no memory for each size, nor is it given back and taken anew.
+def test_few_blocks_replaced():
+    r = run("wide", 100, 1000000)
+    expect(r["faults"] <= 100000 and r["after"] <= 24 * 1024,
+           f"{r['after'] / 1024:.0f} MiB for a hundred blocks of 48 to 200,000 bytes, {r['faults']:.0f} "
+           "faults for a million replacements")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

@@ -20,6 +20,10 @@
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
 //   patterns replaced COUNT MIB ROUNDS    so many threads, each with MIB in blocks to 2,000 bytes, replace
 //                                         as many as that are at random, as often
+//   patterns passed COUNT ROUNDS          so many threads, each with 100,000 blocks of 64 and 256 bytes,
+//                                         replace as many as that are, as often; one in ten of those
+//                                         that go is freed by another thread
+//   patterns wide COUNT STEPS             replaces COUNT blocks of 48 to 200,000 bytes at random, as often
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -37,6 +41,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "patterns.h"
+
 #pragma weak mi_collect
 #pragma weak mi_stats_get
 #pragma weak mi_option_set
@@ -51,7 +57,7 @@ static unsigned random_below(unsigned n) {
 }
 
 // Allocates nothing: it is asked where there may be no memory left.
-static long resident_kib(void) {
+long resident_kib(void) {
   char text[128];
   long size = 0, resident = 0;
   const int file = open("/proc/self/statm", O_RDONLY);
@@ -62,7 +68,7 @@ static long resident_kib(void) {
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static long faults(void) {
+long faults(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt;
@@ -74,7 +80,7 @@ static double msecs(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static unsigned char* make(size_t size) {
+unsigned char* make(size_t size) {
   unsigned char* p = malloc(size);
   if (p == NULL) {
     fprintf(stderr, "patterns: no memory for %zu bytes\n", size);
@@ -483,66 +489,6 @@ static int run_threads(unsigned count) {
   return 0;
 }
 
-// ---- blocks that are replaced at random --------------------------------------------------------
-
-typedef struct replacer_s {
-  size_t count;
-  int rounds;
-  uint32_t random;
-  size_t live;
-} replacer_t;
-
-static uint32_t draw(replacer_t* r) {
-  r->random = r->random * 1664525u + 1013904223u;
-  return r->random >> 8;
-}
-
-static size_t replace(replacer_t* r, unsigned char** block) {
-  const size_t size = 16 + draw(r) % 1985;
-  free(*block);
-  *block = malloc(size);
-  if (*block == NULL) exit(2);
-  (*block)[0] = (*block)[size - 1] = 1;
-  return size;
-}
-
-static void* replace_all(void* argument) {
-  replacer_t* const r = (replacer_t*)argument;
-  unsigned char** const blocks = calloc(r->count, sizeof(*blocks));
-  if (blocks == NULL) exit(2);
-  for (size_t i = 0; i < r->count; i++) r->live += replace(r, &blocks[i]);
-  pthread_barrier_wait(&barrier);
-  pthread_barrier_wait(&barrier);
-  for (int round = 0; round < r->rounds; round++) {
-    for (size_t i = 0; i < r->count; i++) replace(r, &blocks[draw(r) % r->count]);
-  }
-  pthread_barrier_wait(&barrier);
-  pthread_barrier_wait(&barrier);
-  return NULL;
-}
-
-static int run_replaced(unsigned count, size_t mib, int rounds) {
-  static replacer_t replacers[16];
-  pthread_t ids[16];
-  size_t live = 0;
-  if (count > 16) return 2;
-  pthread_barrier_init(&barrier, NULL, count + 1);
-  const long start = resident_kib();
-  for (unsigned i = 0; i < count; i++) {
-    replacers[i] = (replacer_t){mib * MIB / 1008, rounds, i + 1, 0};
-    pthread_create(&ids[i], NULL, &replace_all, &replacers[i]);
-  }
-  pthread_barrier_wait(&barrier);
-  for (unsigned i = 0; i < count; i++) live += replacers[i].live;
-  printf("live=%zu\nmade=%ld\n", live / 1024, resident_kib() - start);
-  pthread_barrier_wait(&barrier);
-  pthread_barrier_wait(&barrier);
-  printf("replaced=%ld\n", resident_kib() - start);
-  pthread_barrier_wait(&barrier);
-  for (unsigned i = 0; i < count; i++) pthread_join(ids[i], NULL);
-  return 0;
-}
-
 int main(int argc, char** argv) {
   const char* what = (argc > 1 ? argv[1] : "");
   long n[3] = {0, 0, 0};
@@ -564,6 +510,8 @@ int main(int argc, char** argv) {
   if (strcmp(what, "replaced") == 0) {
     return run_replaced((unsigned)n[0], (size_t)n[1], (int)n[2]);
   }
+  if (strcmp(what, "passed") == 0) return run_passed((unsigned)n[0], (int)n[1]);
+  if (strcmp(what, "wide") == 0) return run_wide((size_t)n[0], (size_t)n[1]);
   fprintf(stderr, "patterns: what?\n");
   return 2;
 }

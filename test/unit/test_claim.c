@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which pages that nobody owns a thread takes in when it frees into them: of a bin that it does not
-// allocate from one, since it could only hoard them, of others as many as the option says.
+// allocate from one, since it could only hoard them, of others as many as the option says, or few.
 #include <pthread.h>
 #include <stdio.h>
 
@@ -11,6 +11,7 @@
 #define BLOCKS 600
 #define PAGES_MIN 6
 #define LIMIT 3
+#define ENOUGH 4
 
 static int failures;
 
@@ -90,6 +91,11 @@ int main(void) {
   frees_of_others(6000);
   void* const own = mi_malloc(2000);
   EXPECT(taken_in(2000) == LIMIT);
+  // Who has enough takes none in exchange for others, however many the option allows.
+  mi_option_set(mi_option_page_cross_thread_max_reclaim, 32);
+  void* const more = mi_malloc(2500);
+  EXPECT(taken_in(2500) == ENOUGH && taken_in(2500) == 0);
+  mi_free(more);
   mi_option_set(mi_option_page_cross_thread_max_reclaim, 0);
   EXPECT(taken_in(3000) == 0);
   mi_option_set(mi_option_page_reclaim_on_free, -1);
