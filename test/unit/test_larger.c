@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// A free block of a larger size serves where a bin of few blocks would take new memory: as large, as
+// aligned and as zero as it has to be, never where the bin has its own, many blocks, or hardening.
+// And a bin whose first partial pages have hardly a free block looks at others the next time.
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/alloc/alloc.h"
+#include "../../src/alloc/harden.h"
+#include "../../src/heap/theap.h"
+#include "../../src/heap/thread_life.h"
+
+#define KIB ((size_t)1024)
+#define MANY 4       // blocks with which a bin has enough of its own
+#define PAGES 80     // of 64 KiB with blocks of 1,024 bytes, and blocks of one
+#define IN_PAGE 64
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static bool serves(size_t free_size, size_t size) {
+  void* const larger = mi_malloc(free_size);
+  mi_free(larger);
+  void* const p = mi_malloc(size);
+  const bool is_same = (p == larger);
+  mi_free(p);
+  return is_same;
+}
+
+static void test_which(void) {
+  EXPECT(serves(19 * KIB, 17 * KIB) == !MX_HARDEN);
+  EXPECT(serves(36 * KIB, 23 * KIB) == !MX_HARDEN);
+  EXPECT(!serves(112 * KIB, 50 * KIB));  // more than twice as large
+  EXPECT(!serves(9 * KIB, 8 * KIB));
+  // One that is of the size itself comes first.
+  void* const own = mi_malloc(14 * KIB);
+  mi_free(own);
+  void* const p = mi_malloc(14 * KIB);
+  EXPECT(p == own || MX_HARDEN);
+  mi_free(p);
+}
+
+static void test_many(void) {
+  void* blocks[MANY];
+  for (size_t i = 0; i < MANY; i++) blocks[i] = mi_malloc(40 * KIB);
+  void* const larger = mi_malloc(44 * KIB);
+  mi_free(larger);
+  void* const p = mi_malloc(40 * KIB);
+  EXPECT(p != larger);
+  mi_free(p);
+  for (size_t i = 0; i < MANY; i++) mi_free(blocks[i]);
+}
+
+static void test_contents(void) {
+  unsigned char* const larger = mi_malloc(120 * KIB);
+  memset(larger, 0x5A, 120 * KIB);
+  mi_free(larger);
+  unsigned char* const p = mi_zalloc(100 * KIB);
+  EXPECT(p == larger || MX_HARDEN);
+  size_t set = 0;
+  for (size_t i = 0; i < mi_usable_size(p); i++) set += (p[i] != 0);
+  EXPECT(set == 0 && mi_usable_size(p) >= 100 * KIB);
+  mi_free(p);
+}
+
+// What is next to the request in size is aligned to 1 KiB only, behind the first block of its page.
+static void test_aligned(void) {
+  void* firsts[12];
+  size_t count = 0;
+  for (size_t size = 9 * KIB; size < 16 * KIB; size += 2 * KIB) {
+    for (size_t factor = 1; factor <= 4; factor *= 2) {
+      void* const p = firsts[count++] = mi_malloc(factor * size);
+      mi_free(mi_malloc(factor * size));
+      EXPECT(p != NULL);
+    }
+  }
+  for (size_t align = 64 * KIB; align >= 16; align /= 2) {
+    for (size_t size = 8 * KIB + 1; size < 64 * KIB; size += 3 * KIB + 5) {
+      void* const p = mi_malloc_aligned(size, align);
+      EXPECT((uintptr_t)p % align == 0 && mi_usable_size(p) >= size);
+      mi_free(p);
+    }
+  }
+  while (count > 0) mi_free(firsts[--count]);
+}
+
+// The slow visits of a program that lives on such blocks go on.
+static void test_visits(void) {
+  const uint32_t before = mx_thread_theap()->visits;
+  for (int i = 0; i < 1000; i++) serves(19 * KIB, 17 * KIB);
+  EXPECT(mx_thread_theap()->visits - before >= 1000 / 16);
+}
+
+// ---- partial pages -----------------------------------------------------------------------------
+
+static void* blocks[PAGES * IN_PAGE];
+
+static size_t pages_now(void) {
+  return (size_t)mx_load_relaxed(&mx_subproc_main.main_heap.counters.pages.current);
+}
+
+// As many pages as hardly have a free block, and behind them one with many.
+static void test_poor_pages(void) {
+  const size_t size = KIB;
+  for (size_t i = 0; i < PAGES * IN_PAGE; i++) blocks[i] = mi_malloc(size);
+  for (size_t page = 0; page < PAGES; page++) {
+    mi_free(blocks[page * IN_PAGE]);
+    blocks[page * IN_PAGE] = NULL;
+  }
+  const size_t rich = (PAGES - 2) * IN_PAGE;
+  for (size_t i = rich; i < rich + IN_PAGE / 2; i++) {
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  const size_t before = pages_now();
+  size_t used = 0;
+  static void* more[PAGES * IN_PAGE];
+  // By the time that a quarter of them were looked at and went to the end, it is found.
+  for (; used < PAGES / 4 * IN_PAGE + 2 * IN_PAGE; used++) {
+    more[used] = mi_malloc(size);
+    if ((uintptr_t)more[used] / (64 * KIB) == (uintptr_t)blocks[rich + IN_PAGE / 2] / (64 * KIB)) break;
+  }
+  EXPECT(used < PAGES / 4 * IN_PAGE + 2 * IN_PAGE || MX_HARDEN);
+  EXPECT(pages_now() - before <= PAGES / 4 + 2);
+  for (size_t i = 0; i <= used && i < PAGES * IN_PAGE; i++) mi_free(more[i]);
+  for (size_t i = 0; i < PAGES * IN_PAGE; i++) mi_free(blocks[i]);
+}
+
+// Each in a thread that has no pages yet.
+typedef void test_fn(void);
+
+static void* begin(void* test) {
+  (*(test_fn**)test)();
+  return NULL;
+}
+
+int main(void) {
+  static test_fn* const tests[] = {&test_aligned, &test_contents, &test_which,
+                                   &test_many,    &test_visits,   &test_poor_pages};
+  mi_option_set(mi_option_theap_retain, 0);
+  for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+    test_fn* test = tests[i];
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, &begin, &test) == 0 && pthread_join(thread, NULL) == 0);
+  }
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
