@@ -26,7 +26,7 @@ import measure
 import report
 import suite
 
-GROUPS = ("work", "programs", "stress")
+GROUPS = ("work", "programs", "stress", "drawn")
 
 
 def parse_arguments():
@@ -35,7 +35,7 @@ def parse_arguments():
         epilog="Programs and options are described in docs/benchmarks.md.")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM",
                         help="names or patterns such as 'larson*', or a group: "
-                        + ", ".join(GROUPS) + " (default: all)")
+                        + ", ".join(GROUPS) + " (default: all but drawn)")
     parser.add_argument("--list", action="store_true", help="list the programs and stop")
     allocators.add_arguments(parser)
     build.add_arguments(parser)
@@ -175,7 +175,7 @@ def prepare(options, programs):
 def main():
     options = parse_arguments()
     if options.list:
-        for program in suite.PROGRAMS:
+        for program in suite.PROGRAMS + suite.DRAWN:
             print(f"{program.name:<18} {program.group:<9} {program.describe()}")
         return 0
     fill_defaults(options)

@@ -164,9 +164,9 @@ class Counting(unittest.TestCase):
 
 class Suite(unittest.TestCase):
     def test_names_are_unique_and_scale(self):
-        names = [p.name for p in suite.PROGRAMS]
+        names = [p.name for p in suite.PROGRAMS + suite.DRAWN]
         self.assertEqual(len(names), len(set(names)))
-        for program in suite.WORK + suite.STRESS:
+        for program in suite.WORK + suite.STRESS + suite.DRAWN:
             full = program.job(Path("/b"), None, 1).command[1:]
             self.assertEqual(full, list(program.arguments))
             less = program.job(Path("/b"), None, 0.5).command[1:]

@@ -52,6 +52,7 @@ bool mc_is_block(const void* p);
 #define mx_fence_compiler() __asm__ volatile("" ::: "memory")
 #define mx_peek_pointer(T, p) (*(T* const volatile*)(p))
 #define mx_peek_uint32(p) (*(const volatile uint32_t*)(p))
+#define mx_peek_word(p) (*(const volatile uintptr_t*)(p))
 #define mx_add_loaded(base, entry) ((base) + (uintptr_t)mx_load_relaxed(entry))
 #define mx_is_below_loaded(x, bound) ((x) < mx_load_relaxed(bound))
 #define mx_spin_hint() __asm__ volatile("" ::: "memory")

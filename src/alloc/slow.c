@@ -2,9 +2,9 @@
 // What happens when the current page does not serve, and the sizes whose bin takes a table to find.
 //
 // The way from malloc to a fresh page: mx_alloc_in (fast.h) finds no block and calls mx_alloc_slow,
-// which passes by the sampling; alloc_visit counts a visit, with what is due then, and knows what
-// to do without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page that has a
-// block, which lets mx_page_fresh (heap/adopt.c) make one.
+// which passes by the sampling; alloc_visit tries a free block of a larger size, counts a visit,
+// with what is due then, and knows what to do without memory; alloc_refilled asks mx_theap_refill
+// (heap/theap.c) for a page that has a block, which lets mx_page_fresh (heap/adopt.c) make one.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -20,10 +20,11 @@
 
 #define KEPT_VISITS 64  // slow visits between two looks at what waited too long
 
-#define LARGER_LEAST (8 * MX_KIB)  // requests above this may get a block of one of
-#define LARGER_BINS 8              // so many larger sizes, if their own bin has
-#define LARGER_CARVED 4            // fewer blocks than this
-#define LARGER_VISITS 16           // such blocks to a visit
+#define LARGER_BINS 6              // the largest of so many is less than twice the request
+#define LARGER_CARVED 4            // no larger block for a bin that has carved so many, or
+#define LARGER_MOST 64             // that had so many larger ones lately: the counts of all bins
+#define LARGER_HALVED 512          // are halved once per so many such blocks
+#define LARGER_VISITS 16           // one in so many is a visit
 
 // The largest block that shares a page. Where addresses are scarce, what a large block had is
 // nobody's as soon as it is freed.
@@ -45,20 +46,34 @@ static bool is_as_aligned(size_t size, size_t request) {
   return (size & (align - 1)) == 0;
 }
 
-// A free block of a larger size, for a bin of few blocks that would take new memory: otherwise
-// each bin has as many as were ever live of it at once. Above LARGER_LEAST a new one is an OS page
-// or more that has to be had first. In builds where sizes lie apart they stay apart.
+// Whether a bin would take new memory, and few of its blocks are live.
+static bool wants_larger(mx_theap_t* theap, size_t bin) {
+  if (theap->larger_of[bin - MX_LARGER_BIN] >= LARGER_MOST) return false;
+  if (theap->bins.current[bin]->capacity >= LARGER_CARVED) return false;
+  if (theap->lists.full_count[bin] > 0) return false;
+  if (theap->lists.partial_count[bin] >= LARGER_CARVED) return false;
+  return !mx_theap_has_block(theap, bin);
+}
+
+static void count_larger(mx_theap_t* theap, size_t bin) {
+  theap->larger_of[bin - MX_LARGER_BIN]++;
+  if (++theap->larger % LARGER_HALVED != 0) return;
+  for (size_t i = 0; i < sizeof(theap->larger_of); i++) theap->larger_of[i] /= 2;
+}
+
+// A free block of a larger size, for a bin of few blocks: otherwise each bin has as much memory as
+// it ever had live blocks at once. Above 8 KiB a new block is OS pages that have to be had first.
+// Not in builds that check blocks: they keep sizes apart.
 static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
-  if (MX_HARDEN || size <= LARGER_LEAST || size > MX_SHARED_MAX) return NULL;
+  if (MX_HARDEN || size <= 8 * MX_KIB || size > MX_SHARED_MAX) return NULL;
   const size_t bin = mx_bin_of(size);
-  if (theap->lists.full_count[bin] > 0) return NULL;
-  if (theap->bins.current[bin]->capacity >= LARGER_CARVED) return NULL;
-  if (mx_sample_has_changed(theap) || mx_theap_has_block(theap, bin)) return NULL;
-  const size_t end = mx_min(bin + LARGER_BINS + 1, MX_BIN_HUGE);
-  for (size_t larger = bin + 1; larger < end; larger++) {
-    mx_page_t* const page = theap->bins.current[larger];
+  if (mx_sample_has_changed(theap) || !wants_larger(theap, bin)) return NULL;
+  const size_t last = mx_min(bin + LARGER_BINS, MX_BIN_HUGE - 1);
+  for (size_t i = bin + 1; i <= last; i++) {
+    mx_page_t* const page = theap->bins.current[i];
     if (page->free == NULL || !is_as_aligned(page->block_size, size)) continue;
     mx_block_t* const block = mx_page_pop(page);
+    count_larger(theap, bin);
     return zero ? memset(block, 0, page->block_size) : block;
   }
   return NULL;
@@ -118,7 +133,7 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
     return mx_alloc_failed(size);
   }
   void* p = alloc_larger(theap, size, zero);
-  if (p == NULL || ++theap->larger % LARGER_VISITS == 0) note_visit(theap, size);
+  if (p == NULL || theap->larger % LARGER_VISITS == 0) note_visit(theap, size);
   if (p != NULL) return p;
   if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
   if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);

@@ -11,8 +11,8 @@
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
-// then no more. Where as much still waits, but in pieces that do not serve, only a share of what is
-// in use may wait for that. Both numbers are halved as time passes without refaults, so what is
+// then no more. Where as much still waits, but in pieces that do not serve, a share of what is in
+// use may wait for that. Both numbers are halved as time passes without refaults, so what is
 // kept goes at last.
 #include "../base/facts.h"
 #include "../base/options.h"
@@ -24,7 +24,7 @@
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
 #define PURGEABLE_SHARE 8   // and this part of all in use
 #define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
-#define PIECES_SHARE 4      // this part of all in use may wait for refaults while others wait
+#define PIECES_SHARE 16     // refaults beside as much that waits let this part of all in use wait
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
@@ -67,9 +67,11 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
   // Of scattered pages some always wait, and say nothing about the others.
   const intptr_t waiting = (MX_SCATTER ? 0 : mx_load_relaxed(&arenas->purgeable));
-  const intptr_t most = mx_load_relaxed(&arenas->in_use) / PIECES_SHARE;
-  const bool may_be_pieces = (mx_load_relaxed(&arenas->keep) < most);
-  const intptr_t lacking = (intptr_t)count - (may_be_pieces ? 0 : waiting);
+  const intptr_t keep = mx_load_relaxed(&arenas->keep);
+  const intptr_t room = mx_load_relaxed(&arenas->in_use) / PIECES_SHARE - keep;
+  const intptr_t wanted = (intptr_t)count;
+  const intptr_t pieces = (wanted < room ? wanted : room);
+  const intptr_t lacking = (wanted - waiting > pieces ? wanted - waiting : pieces);
   if (gone <= 0 || lacking <= 0) return;
   const intptr_t refault = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -refault);

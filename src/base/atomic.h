@@ -50,6 +50,7 @@
 // Reads a plain word once that its owner may be writing: a guess, to be verified.
 #define mx_peek_pointer(T, p) (*(T* const volatile*)(p))
 #define mx_peek_uint32(p) (*(const volatile uint32_t*)(p))
+#define mx_peek_word(p) (*(const volatile uintptr_t*)(p))
 
 // base + *entry (relaxed). On x86-64 in one instruction: compilers do not fold atomic loads.
 mx_inline uintptr_t mx_add_loaded(uintptr_t base, const mx_atomic(intptr_t) * entry) {

@@ -331,6 +331,30 @@ void mx_page_abandon(mx_page_t* page) {
   mx_page_release(page);
 }
 
+// To take a page of a main heap off the list and put it there again would be six writes of words of
+// all threads, at each free into a page that nobody wants. A finder that has cleared its bit before
+// could not claim it: against reclaim_at, either this sees the bit clear, or that the page disowned.
+void mx_page_abandon_again(mx_page_t* page) {
+  mx_heap_t* const heap = mx_page_heap(page);
+  if (page->is_listed == 0 || !mx_heap_is_main(heap)) {
+    mx_page_own_again(page);
+    mx_page_abandon(page);
+    return;
+  }
+  mx_subproc_t* const subproc = heap->subproc;
+  mx_arena_t* const arena = page->arena;
+  const size_t bin = page->bin, index = page->slice_index;
+  while (!mx_remote_disown(page)) {
+    mx_page_collect(page);
+    if (page->used > 0) continue;
+    mx_page_own_again(page);
+    mx_page_release(page);
+    return;
+  }
+  mx_fence_seq_cst();
+  if (!mx_bits_test(mx_arena_abandoned(arena, bin), index)) list(subproc, arena, bin, index);
+}
+
 // ---- reclaiming --------------------------------------------------------------------------------
 
 // An owned page that was found by its bit: is it what the bit said? If not it goes back.
@@ -351,6 +375,7 @@ static mx_page_t* reclaim_at(mx_arena_t* arena, mx_heap_t* heap, size_t bin, siz
     const size_t i = word * MX_WORD_BITS + mx_bit_low(bits);
     (*tries)--;
     unlist(heap->subproc, arena, bin, i);
+    mx_fence_seq_cst();  // see mx_page_abandon_again
     mx_page_t* page = mx_arena_record(arena, i);
     mx_counter_add(&heap->counters.page_searches, 1);
     if (mx_remote_try_claim(page) && accept(page, heap, bin)) return page;

@@ -129,6 +129,9 @@ typedef struct mx_theap_thread_s {
   uint32_t number;                // of the thread, as the OS knows it, or 0
 } mx_theap_thread_t;
 
+// The first bin of which a request may get a block of a larger one.
+#define MX_LARGER_BIN (MX_SMALL_BINS + 1 + 3 * 8)
+
 // What every thread writes lies in front, on one OS page if it can be.
 struct mx_theap_s {
   mx_theap_bins_t bins;
@@ -139,7 +142,7 @@ struct mx_theap_s {
   mx_theap_collecting_t collecting;
   mx_theap_counted_t counted;
   uint32_t visits;             // of the slow path
-  uint32_t larger;             // blocks that were of a larger size than need be
+  uint32_t larger;             // blocks that were of a larger size than they had to be,
   mx_magazine_t* magazines;    // one for each small bin, or NULL
   mx_subproc_t* subproc;
   mx_theap_t* first;           // the first theap of this thread
@@ -148,6 +151,7 @@ struct mx_theap_s {
   mx_theap_thread_t thread;
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
+  uint8_t larger_of[MX_BIN_HUGE - MX_LARGER_BIN];  // of each bin lately: see alloc/slow.c
 };
 
 struct mx_heap_s {

@@ -183,12 +183,13 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
     const bool is_sparse = (blocks_to_give(page) > page->reserved / SPARSE_SHARE);
     if (best == NULL || is_better(page, best)) best = page;
     if (best == page && !is_sparse && is_worth_a_visit(page)) break;
-    if (is_sparse && page == theap->lists.partial[bin]) mx_list_turn(&theap->lists.partial[bin]);
+    if (is_sparse && page == theap->lists.partial[bin]) mx_partial_turn(theap, bin);
   }
   if (best == NULL) best = theap->lists.partial[bin];
   if (best == NULL) return NULL;
   if (!wants_another(theap, bin, best)) return take_partial(theap, best);
-  for (; looks > 0; looks--) mx_list_turn(&theap->lists.partial[bin]);
+  do mx_partial_turn(theap, bin);
+  while (--looks > 0);
   return NULL;
 }
 
@@ -286,7 +287,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   mx_arenas_wake_background();
 }
 
-void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin) {
+void mx_theap_give_up_last(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = mx_list_last(theap->lists.partial[bin]);
   mx_retained_forget(theap, page);
   mx_partial_remove(theap, page);

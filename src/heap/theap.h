@@ -18,8 +18,8 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page);
 void mx_theap_page_emptied(mx_theap_t* theap, mx_page_t* page);
 // Takes in a page that this code owns, so that its free blocks get used.
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page);
-// Gives up the partial page of a bin that was taken in first.
-void mx_theap_give_up_oldest(mx_theap_t* theap, size_t bin);
+// Gives up the last partial page of a bin.
+void mx_theap_give_up_last(mx_theap_t* theap, size_t bin);
 // Releases what is empty; with force also what is kept for a while.
 void mx_theap_collect(mx_theap_t* theap, bool force);
 // Gives up all pages.

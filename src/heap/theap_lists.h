@@ -24,6 +24,13 @@ static inline void mx_partial_push_tail(mx_theap_t* theap, mx_page_t* page) {
   mx_list_turn(&theap->lists.partial[page->bin]);
 }
 
+// Makes the first partial page of a bin the last one.
+static inline void mx_partial_turn(mx_theap_t* theap, size_t bin) {
+  mx_page_t** const list = &theap->lists.partial[bin];
+  if (mx_unlikely(theap->collecting.at == *list)) theap->collecting.at = (*list)->next;
+  mx_list_turn(list);
+}
+
 static inline void mx_partial_remove(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->lists.partial_count[page->bin] > 0);
   mx_check(page->retained_slot == 0);

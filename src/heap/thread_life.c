@@ -59,6 +59,8 @@ bool mx_heap_start(void) {
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL && theap->tid != 0);
   theap->visits = 0;
+  if (theap->larger != 0) memset(theap->larger_of, 0, sizeof(theap->larger_of));
+  theap->larger = 0;
   mx_lock_acquire(&heap->lock);
   mx_theap_link(heap, theap);
   mx_lock_release(&heap->lock);

@@ -140,7 +140,8 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
   return (mx_page_extra_t*)((uintptr_t)page + MX_PAGE_RECORD_SIZE);
 }
 
-// The theap of a page of blocks: owned: whose; abandoned: whose it was (compared, never followed).
+// The theap of a page of blocks: owned: whose; abandoned: whose it was (its record is another
+// thread's by now, or nobody's: what it says is a hint).
 mx_inline struct mx_theap_s* mx_page_theap(const mx_page_t* page) {
   mx_check(page->bin != MX_BIN_HUGE);
   return MX_WAIT_IN_RECORD ? mx_page_extra(page)->owning : page->owning;

@@ -81,6 +81,7 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 #define mx_fence_compiler() ex_compiler_fence(ex_site_(EX_COMPILER_FENCE, EX_RELAXED))
 #define mx_peek_pointer(T, p) ((T*)ex_peek((p), sizeof(T*), ex_site_(EX_PEEK, EX_RELAXED)))
 #define mx_peek_uint32(p) ((uint32_t)ex_peek((p), 4, ex_site_(EX_PEEK, EX_RELAXED)))
+#define mx_peek_word(p) ((uintptr_t)ex_peek((p), sizeof(uintptr_t), ex_site_(EX_PEEK, EX_RELAXED)))
 #define mx_spin_hint() ex_spin()
 
 // The identity of the thread is the explored one's.

@@ -151,6 +151,11 @@ static void reclaim_setup(void) {
   ex_become(0);
 }
 static void allocs_10(void) { allocs_and_keeps(10); }
+// Who frees takes no page.
+static void refused_setup(void) {
+  reclaim_setup();
+  world_refuse_pages(true);
+}
 
 // ---- a bit that is set late, and who has the slice then ------------------------------------------
 
@@ -471,6 +476,7 @@ const ex_scenario_t ex_scenarios[] = {
     {"last-blocks", full_last_two_setup, {ends, frees_0, frees_1}, audit, 2, 1},
     {"thread-end", end_setup, {ends, frees_0, allocs_9}, audit, 2, 1},
     {"reclaim", reclaim_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
+    {"reclaim-refused", refused_setup, {frees_0, allocs_9_ends, frees_1}, audit, 2, 1},
     {"late-bit", late_setup, {ends, late_frees_then_huge, allocs_if_there_is_room}, audit, 2, 1},
     {"huge-twice", twice_setup, {NULL, twice_free, twice_free}, twice_check, 3, 2},
     {"huge-kept", huge_setup, {huge_loop, huge_loop, huge_flush}, audit, 2, 1},

@@ -22,6 +22,7 @@ void world_start(size_t slices) {
   ex_quiet(&mx_subproc_main.main_heap.counters, sizeof(mx_counters_t));
   mx_hooks.message = on_message;
   world_park(0);
+  world_refuse_pages(false);
   mx_transfer_most = 0;
   ex_check(mx_heap_start());
   // The chunk that threads cut their records from: the first theap needs none, and they cannot map it.
@@ -32,6 +33,10 @@ void world_start(size_t slices) {
   config.is_owned = false;
   arena = mx_arena_add(&mx_subproc_main.arenas, &config);
   ex_check(arena != NULL);
+}
+
+void world_refuse_pages(bool refuse) {
+  mx_store_relaxed(&mx_option_values[mx_opt_page_reclaim_on_free], refuse ? -1 : 0);
 }
 
 void world_park(long most) { mx_store_relaxed(&mx_option_values[mx_opt_theap_retain], most); }

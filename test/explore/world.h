@@ -33,6 +33,8 @@ void world_free(void* p, int thread);
 // Ends the theaps of all threads, frees the given live blocks (NULL ones are passed over), and
 // checks that every slice came back and every count is right.
 void world_audit(void* const* blocks, const int* owners, size_t count);
+// No free takes a page over; each may, unless a scenario says so.
+void world_refuse_pages(bool refuse);
 // So many theaps of threads that end may be parked; none unless a scenario says so.
 void world_park(long most);
 // No block above MX_SMALL_MAX goes from thread to thread by the transfer cache unless a scenario

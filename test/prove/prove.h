@@ -73,6 +73,7 @@ static _Bool prove_has_failed;
 #define mx_fence_compiler() ((void)0)
 #define mx_peek_pointer(T, p) (*(T* const*)(p))
 #define mx_peek_uint32(p) (*(const uint32_t*)(p))
+#define mx_peek_word(p) (*(const uintptr_t*)(p))
 #define mx_add_loaded(base, entry) ((base) + (uintptr_t)mx_load_relaxed(entry))
 #define mx_is_below_loaded(x, bound) ((x) < mx_load_relaxed(bound))
 #define mx_spin_hint() ((void)0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which pages that nobody owns a thread takes in when it frees into them: of a bin that it does not
-// allocate from one, since it could only hoard them, of others as many as the option says, or few.
+// allocate from one, since it could only hoard them, of others as many as the option says; but no
+// more than it needs of those whose thread goes on, as long as they have little to give.
 #include <pthread.h>
 #include <stdio.h>
 
@@ -20,8 +21,17 @@ static int failures;
 
 static void* left[BLOCKS];
 
+static pthread_barrier_t barrier;
+
 static void* leave(void* size) {
   for (size_t i = 0; i < BLOCKS; i++) left[i] = mi_malloc(*(size_t*)size);
+  return NULL;
+}
+
+static void* leave_and_wait(void* size) {
+  leave(size);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
   return NULL;
 }
 
@@ -32,22 +42,54 @@ static bool is_of_new_page(size_t i) {
   return true;
 }
 
-// Frees one block of each page that a thread left; of how many of them this one has become the owner.
-static size_t taken_in(size_t size) {
-  void* firsts[BLOCKS];
-  size_t pages = 0, taken = 0;
-  pthread_t thread;
-  EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
+static size_t new_pages(void** firsts) {
+  size_t pages = 0;
   for (size_t i = 0; i < BLOCKS; i++) {
     if (is_of_new_page(i)) firsts[pages++] = left[i];
   }
   EXPECT(pages >= PAGES_MIN);
-  for (size_t i = 0; i < pages; i++) mi_free(firsts[i]);
+  return pages;
+}
+
+// Of how many pages in which one block each lies this thread is the owner.
+static size_t owned(void** firsts, size_t pages) {
   const uintptr_t self = mx_thread_theap()->tid;
+  size_t count = 0;
   for (size_t i = 0; i < pages; i++) {
-    taken += ((mx_load_relaxed(&mx_pagemap_get(firsts[i])->owner) & ~MX_OWNER_TAGS) == self);
+    count += ((mx_load_relaxed(&mx_pagemap_get(firsts[i])->owner) & ~MX_OWNER_TAGS) == self);
   }
-  return taken;
+  return count;
+}
+
+// Frees one block of each page that a thread left; of how many of them this one has become the owner.
+static size_t taken_in(size_t size) {
+  void* firsts[BLOCKS];
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
+  const size_t pages = new_pages(firsts);
+  for (size_t i = 0; i < pages; i++) mi_free(firsts[i]);
+  return owned(firsts, pages);
+}
+
+// The same of pages whose thread goes on, and once as many blocks of each are free as it takes to
+// be worth it.
+static void taken_from_others(size_t size, size_t at_first) {
+  void* firsts[BLOCKS];
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, leave_and_wait, &size) == 0);
+  pthread_barrier_wait(&barrier);
+  const size_t pages = new_pages(firsts);
+  for (size_t i = 0; i < pages; i++) mi_free(firsts[i]);
+  EXPECT(owned(firsts, pages) == at_first);
+  mx_page_t* const page = mx_pagemap_get(firsts[PAGES_MIN - 1]);
+  EXPECT(mx_load_relaxed(&page->owner) == 0);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (mx_pagemap_get(left[i]) == page && left[i] != firsts[PAGES_MIN - 1]) mi_free(left[i]);
+    if (page->capacity - page->used > page->reserved / 16 + 1) break;
+  }
+  EXPECT((mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_theap()->tid);
+  pthread_barrier_wait(&barrier);
+  EXPECT(pthread_join(thread, NULL) == 0);
 }
 
 // A thread that only frees has pages of its own from the first one that it takes in.
@@ -84,6 +126,7 @@ static void last_of_a_page(size_t size) {
 }
 
 int main(void) {
+  pthread_barrier_init(&barrier, NULL, 2);
   mi_option_set(mi_option_page_reclaim_on_free, 0);
   mi_option_set(mi_option_page_cross_thread_max_reclaim, LIMIT);
   mi_free(mi_malloc(1));
@@ -91,10 +134,11 @@ int main(void) {
   frees_of_others(6000);
   void* const own = mi_malloc(2000);
   EXPECT(taken_in(2000) == LIMIT);
-  // Who has enough takes none in exchange for others, however many the option allows.
+  // However many the option allows.
   mi_option_set(mi_option_page_cross_thread_max_reclaim, 32);
-  void* const more = mi_malloc(2500);
-  EXPECT(taken_in(2500) == ENOUGH && taken_in(2500) == 0);
+  void* const more = mi_malloc(1200);
+  taken_from_others(1200, ENOUGH);
+  EXPECT(taken_in(1200) > ENOUGH);
   mi_free(more);
   mi_option_set(mi_option_page_cross_thread_max_reclaim, 0);
   EXPECT(taken_in(3000) == 0);

@@ -15,6 +15,8 @@
 
 #define KIB ((size_t)1024)
 #define MANY 4       // blocks with which a bin has enough of its own
+#define MOST 64      // as many larger blocks as one bin gets
+#define BLOCKS 200
 #define PAGES 80     // of 64 KiB with blocks of 1,024 bytes, and blocks of one
 #define IN_PAGE 64
 
@@ -92,13 +94,44 @@ static void test_aligned(void) {
 // The slow visits of a program that lives on such blocks go on.
 static void test_visits(void) {
   const uint32_t before = mx_thread_theap()->visits;
-  for (int i = 0; i < 1000; i++) serves(19 * KIB, 17 * KIB);
-  EXPECT(mx_thread_theap()->visits - before >= 1000 / 16);
+  for (int i = 0; i < MOST - 1; i++) serves(19 * KIB, 17 * KIB);
+  EXPECT(MX_HARDEN || mx_thread_theap()->visits - before >= (MOST - 1) / 16);
+}
+
+// A bin that has had many of them lately has its own from then on.
+static void test_most(void) {
+  static void* blocks[BLOCKS];
+  size_t larger = 0;
+  for (size_t i = 0; i < BLOCKS; i++) {
+    void* const p = mi_malloc(19 * KIB);
+    mi_free(p);
+    blocks[i] = mi_malloc(17 * KIB);
+    larger += (blocks[i] == p);
+  }
+  EXPECT(larger == (MX_HARDEN ? 0 : MOST));
+  if (larger != MOST) printf("%zu larger blocks\n", larger);
+  for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
+}
+
+// A block that is resized to what it has stays where it is.
+static void test_realloc(void) {
+  void* const first = mi_malloc(20 * KIB);
+  mi_free(mi_malloc(20 * KIB));
+  void* p = mi_malloc(10 * KIB + 1);
+  size_t moves = 0;
+  for (size_t size = 10 * KIB + 1; size < 11 * KIB; size++) {
+    void* const same = mi_realloc(p, size);
+    moves += (same != p);
+    p = same;
+  }
+  EXPECT(moves == 0 || MX_HARDEN);
+  mi_free(p);
+  mi_free(first);
 }
 
 // ---- partial pages -----------------------------------------------------------------------------
 
-static void* blocks[PAGES * IN_PAGE];
+static void* all[PAGES * IN_PAGE];
 
 static size_t pages_now(void) {
   return (size_t)mx_load_relaxed(&mx_subproc_main.main_heap.counters.pages.current);
@@ -107,15 +140,15 @@ static size_t pages_now(void) {
 // As many pages as hardly have a free block, and behind them one with many.
 static void test_poor_pages(void) {
   const size_t size = KIB;
-  for (size_t i = 0; i < PAGES * IN_PAGE; i++) blocks[i] = mi_malloc(size);
+  for (size_t i = 0; i < PAGES * IN_PAGE; i++) all[i] = mi_malloc(size);
   for (size_t page = 0; page < PAGES; page++) {
-    mi_free(blocks[page * IN_PAGE]);
-    blocks[page * IN_PAGE] = NULL;
+    mi_free(all[page * IN_PAGE]);
+    all[page * IN_PAGE] = NULL;
   }
   const size_t rich = (PAGES - 2) * IN_PAGE;
   for (size_t i = rich; i < rich + IN_PAGE / 2; i++) {
-    mi_free(blocks[i]);
-    blocks[i] = NULL;
+    mi_free(all[i]);
+    all[i] = NULL;
   }
   const size_t before = pages_now();
   size_t used = 0;
@@ -123,12 +156,12 @@ static void test_poor_pages(void) {
   // By the time that a quarter of them were looked at and went to the end, it is found.
   for (; used < PAGES / 4 * IN_PAGE + 2 * IN_PAGE; used++) {
     more[used] = mi_malloc(size);
-    if ((uintptr_t)more[used] / (64 * KIB) == (uintptr_t)blocks[rich + IN_PAGE / 2] / (64 * KIB)) break;
+    if ((uintptr_t)more[used] / (64 * KIB) == (uintptr_t)all[rich + IN_PAGE / 2] / (64 * KIB)) break;
   }
   EXPECT(used < PAGES / 4 * IN_PAGE + 2 * IN_PAGE || MX_HARDEN);
   EXPECT(pages_now() - before <= PAGES / 4 + 2);
   for (size_t i = 0; i <= used && i < PAGES * IN_PAGE; i++) mi_free(more[i]);
-  for (size_t i = 0; i < PAGES * IN_PAGE; i++) mi_free(blocks[i]);
+  for (size_t i = 0; i < PAGES * IN_PAGE; i++) mi_free(all[i]);
 }
 
 // Each in a thread that has no pages yet.
@@ -140,8 +173,8 @@ static void* begin(void* test) {
 }
 
 int main(void) {
-  static test_fn* const tests[] = {&test_aligned, &test_contents, &test_which,
-                                   &test_many,    &test_visits,   &test_poor_pages};
+  static test_fn* const tests[] = {&test_aligned, &test_contents, &test_which, &test_many,
+                                   &test_visits,  &test_most,     &test_realloc, &test_poor_pages};
   mi_option_set(mi_option_theap_retain, 0);
   for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
     test_fn* test = tests[i];

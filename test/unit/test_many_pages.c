@@ -38,7 +38,7 @@ int main(void) {
   EXPECT(count(theap->lists.partial[BIN]) == PAGES);
   EXPECT(theap->lists.partial_count[BIN] == PAGES);
   EXPECT(mx_theap_is_valid(theap));
-  mx_theap_give_up_oldest(theap, BIN);
+  mx_theap_give_up_last(theap, BIN);
   EXPECT(mx_pagemap_get(first->start) != first);  // empty, it was released
   EXPECT(count(theap->lists.partial[BIN]) == PAGES - 1);
   EXPECT(theap->lists.partial_count[BIN] == PAGES - 1);
