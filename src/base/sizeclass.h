@@ -4,12 +4,12 @@
 // Up to 1 KiB a bin for every multiple of 16 bytes (with canaries one more, 1040); above, 8 bins to
 // a doubling:
 //   1152 1280 1408 .. 2048, 2304 .. 4096, ... 512 KiB.
-// A request above 8 KiB may get a block of a larger bin that is free, less than twice as large: see
-// alloc_larger (alloc/slow.c). Else waste: a request n above 1 KiB lies in (2^e, 2^(e+1)] and is rounded up to a multiple of
+// Waste: a request n above 1 KiB lies in (2^e, 2^(e+1)] and is rounded up to a multiple of
 // 2^(e-3), so less than 2^(e-3)/2^e = 12.5 % of the request is lost; above 128 bytes and below
-// 1 KiB at most 15 bytes of 129, 11.7 %. Every block size is a multiple of 16, and a request that
-// is a multiple of a power of two a <= 2^(e-3) gets a block that is one too; since pages begin
-// on slice boundaries, such blocks are aligned to a without any extra room.
+// 1 KiB at most 15 bytes of 129, 11.7 %. (Above 8 KiB a free block of a larger bin may serve, less
+// than twice as large: see alloc_larger in alloc/slow.c.) Every block size is a multiple of 16, and
+// a request that is a multiple of a power of two a <= 2^(e-3) gets a block that is one too;
+// since pages begin on slice boundaries, such blocks are aligned to a without any extra room.
 #ifndef MX_BASE_SIZECLASS_H
 #define MX_BASE_SIZECLASS_H
 
@@ -63,8 +63,8 @@ mx_inline size_t mx_page_slices_for(size_t block_size) {
   return block_size <= MX_MEDIUM_PAGE_MAX ? MX_MEDIUM_PAGE_SLICES : MX_LARGE_PAGE_SLICES;
 }
 
-// What a request of `size` bytes, from 1 to MX_MAX_ALLOC, gets at the least: its bin's block size, or
-// whole OS pages when huge.
+// What a request of `size` bytes, from 1 to MX_MAX_ALLOC, gets at the least: its bin's block size,
+// or whole OS pages when huge.
 mx_inline size_t mx_good_size(size_t size, size_t os_page) {
   return size <= MX_BIN_MAX_SIZE ? mx_bin_size(mx_bin_of(size)) : mx_align_up(size, os_page);
 }

@@ -333,7 +333,7 @@ void mx_page_abandon(mx_page_t* page) {
 
 // To take a page of a main heap off the list and put it there again would be six writes of words of
 // all threads, at each free into a page that nobody wants. A finder that has cleared its bit before
-// could not claim it: against reclaim_at, either this sees the bit clear, or that the page disowned.
+// could not claim it: either this sees the bit clear, or that (reclaim_at) sees the page disowned.
 void mx_page_abandon_again(mx_page_t* page) {
   mx_heap_t* const heap = mx_page_heap(page);
   if (page->is_listed == 0 || !mx_heap_is_main(heap)) {

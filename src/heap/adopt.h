@@ -25,7 +25,7 @@ void mx_page_release(mx_page_t* page);
 void mx_page_own_again(mx_page_t* page);
 // Gives an owned page to nobody, to be found again by its free blocks, if it has any.
 void mx_page_abandon(mx_page_t* page);
-// The same for a page that was claimed by a free and is still on the list: it stays there if it can.
+// The same for a page that a free claimed and that is still on the list: it stays there if it can.
 void mx_page_abandon_again(mx_page_t* page);
 // Gives up a page without a free block. False: it got one meanwhile, and stays the caller's.
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid);
