@@ -115,7 +115,7 @@ PROGRAMS = WORK + TOOLS + STRESS + SCALABLE
 
 # Loads drawn by a number, which run where they are named: others than those by which something was
 # found out about the library.
-DRAWN = [own(f"drawn-{seed}", "drawn", seed, 100, work=2, group="drawn")
+DRAWN = [own(f"drawn-{seed}", "drawn", seed, 100, group="drawn")
          for seed in range(201, 241)]
 
 
