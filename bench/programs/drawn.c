@@ -20,7 +20,7 @@
 
 typedef enum spread { UNIFORM, DOUBLINGS, POWERS, MOSTLY_SMALL, TWO_SIZES, SPREADS } spread_t;
 typedef enum order { ANY, OLDEST, MIDDLE, ORDERS } order_t;
-typedef enum use { ALL, FIRST_BYTES, OS_PAGES, USES } use_t;
+typedef enum use { ALL, FIRST_BYTES, OS_PAGES } use_t;
 
 static const char* const spreads[] = {"uniform", "each doubling", "powers of two", "mostly small",
                                       "two sizes"};

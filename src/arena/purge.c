@@ -65,6 +65,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
 
 void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
+  if (gone <= 0) return;
   // Of scattered pages some always wait, and say nothing about the others.
   const intptr_t waiting = (MX_SCATTER ? 0 : mx_load_relaxed(&arenas->purgeable));
   const intptr_t keep = mx_load_relaxed(&arenas->keep);
@@ -72,7 +73,7 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t wanted = (intptr_t)count;
   const intptr_t pieces = (wanted < room ? wanted : room);
   const intptr_t lacking = (wanted - waiting > pieces ? wanted - waiting : pieces);
-  if (gone <= 0 || lacking <= 0) return;
+  if (lacking <= 0) return;
   const intptr_t refault = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -refault);
   if (mx_add_relaxed(&arenas->keep, refault) == 0) {

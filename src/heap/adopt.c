@@ -336,19 +336,12 @@ void mx_page_abandon(mx_page_t* page) {
 // could not claim it: either this sees the bit clear, or that (reclaim_at) sees the page disowned.
 void mx_page_abandon_again(mx_page_t* page) {
   mx_heap_t* const heap = mx_page_heap(page);
-  if (page->is_listed == 0 || !mx_heap_is_main(heap)) {
-    mx_page_own_again(page);
-    mx_page_abandon(page);
-    return;
-  }
   mx_subproc_t* const subproc = heap->subproc;
   mx_arena_t* const arena = page->arena;
   const size_t bin = page->bin, index = page->slice_index;
-  while (!mx_remote_disown(page)) {
-    mx_page_collect(page);
-    if (page->used > 0) continue;
+  if (page->is_listed == 0 || !mx_heap_is_main(heap) || !mx_remote_disown(page)) {
     mx_page_own_again(page);
-    mx_page_release(page);
+    mx_page_abandon(page);
     return;
   }
   mx_fence_seq_cst();

@@ -142,7 +142,7 @@ struct mx_theap_s {
   mx_theap_collecting_t collecting;
   mx_theap_counted_t counted;
   uint32_t visits;             // of the slow path
-  uint32_t larger;             // blocks that were of a larger size than they had to be,
+  uint32_t larger;             // blocks that were of a larger size than they had to be
   mx_magazine_t* magazines;    // one for each small bin, or NULL
   mx_subproc_t* subproc;
   mx_theap_t* first;           // the first theap of this thread

@@ -188,8 +188,9 @@ static mx_page_t* pick_partial(mx_theap_t* theap, size_t bin) {
   if (best == NULL) best = theap->lists.partial[bin];
   if (best == NULL) return NULL;
   if (!wants_another(theap, bin, best)) return take_partial(theap, best);
-  do mx_partial_turn(theap, bin);
-  while (--looks > 0);
+  do {
+    mx_partial_turn(theap, bin);
+  } while (--looks > 0);
   return NULL;
 }
 

@@ -71,8 +71,8 @@ static size_t taken_in(size_t size) {
   return owned(firsts, pages);
 }
 
-// The same of pages whose thread goes on, and once as many blocks of each are free as it takes to
-// be worth it.
+// The same of pages whose thread goes on: one that was refused is taken when so many of its blocks
+// are free that it is worth it.
 static void taken_from_others(size_t size, size_t at_first) {
   void* firsts[BLOCKS];
   pthread_t thread;
