@@ -123,7 +123,7 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   }
   if (needs_commit) mx_bits_clear(arena->committed, index, count);
   if (needs_commit && unmaps) mx_bits_clear(arena->large, index, count);
-  if (MX_GUARD_PAGES && unmaps && needs_commit) mx_bits_clear(arena->guarded, index, count);
+  if (MX_GUARD_PAGES && needs_commit) mx_bits_clear(arena->guarded, index, count);
   if (is_zero) {
     mx_bits_clear(arena->dirty, index, count);
     mx_arena_untouch(arena, start, size);

@@ -48,12 +48,11 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   }
-  // Of a page of blocks only the first slice is sure to be touched soon. Of huge blocks those that
-  // make them know what is fresh.
-  const bool is_page =
-      !mx_arena_has_plots(arena) &&
-      (count == 1 || count == MX_MEDIUM_PAGE_SLICES || count == MX_LARGE_PAGE_SLICES);
-  if (is_page && !mx_bits_test(arena->dirty, index)) mx_arenas_note_fresh(arenas, 1);
+  // A page of blocks takes slices when it carves into them. Of huge blocks those that make them know
+  // what is fresh.
+  if (is_carved && dirty < count && !mx_arena_has_plots(arena)) {
+    mx_arenas_note_fresh(arenas, count - dirty);
+  }
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return MX_COMMIT_DONE;

@@ -119,6 +119,14 @@
 #define MX_SLICE_SHIFT 16
 #define MX_SLICE_SIZE ((size_t)1 << MX_SLICE_SHIFT)
 
+// The largest block in pages of one slice: each has 16 of them and more, so that a thread does not
+// go from page to page all the time. (The explorer tries what happens in pages of few blocks.)
+#if defined(MX_EXPLORE)
+#define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)
+#else
+#define MX_SMALL_PAGE_MAX ((size_t)4 * 1024)
+#endif
+
 // Every block is aligned to this; it is also the smallest block. 16 on all 64-bit systems
 // (max_align_t, and SSE code relies on it).
 #define MX_ALIGN 16

@@ -26,7 +26,6 @@
 
 #define MX_MEDIUM_PAGE_SLICES 8
 #define MX_LARGE_PAGE_SLICES 64
-#define MX_SMALL_PAGE_MAX ((size_t)8 * 1024)    // largest block in pages of 1 slice
 #define MX_MEDIUM_PAGE_MAX ((size_t)16 * 1024)  // largest block in pages of 8 slices
 
 mx_static_assert(MX_SMALL_BINS == (MX_PADDING ? 65 : 64), "the fast path indexes by size / 16");

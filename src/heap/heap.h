@@ -85,8 +85,9 @@ typedef struct mx_theap_retained_s {
 // What rounds of housekeeping saw, a bit for each bin: see trim.c.
 typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
-  uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory,
-  uint64_t slack_seen[MX_BIN_WORDS];  // a round found it half carved at most
+  uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
+  uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
+  uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
   uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
 } mx_theap_trimming_t;
 

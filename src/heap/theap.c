@@ -486,7 +486,10 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   if (is_round) {
     const uint32_t now = (uint32_t)mx_os_clock_msecs();
     const bool all = (now - theap->trimming.all_went >= IDLE_MSECS);
-    if (all) theap->trimming.all_went = now;
+    if (all) {
+      theap->trimming.all_went = now;
+      mx_theap_age_slack(theap);
+    }
     release_idle(theap, all);
     mx_magazines_clear(theap, false);
     mx_retained_age(theap, now);

@@ -25,6 +25,7 @@
 #include "trim.h"
 
 #define SLACK_LEAST (16 * MX_KIB)  // slack of a page that is worth a call of the OS
+#define SLACK_WAIT_MOST 63         // rounds
 #define TRIM_SHARE 8             // a walk begins when this part more is committed than at the least
 #define TRIM_LEAST (8 * MX_MIB)  // since the last one, and at least this much
 #define TRIM_PAGES 8             // pages in which one step makes holes
@@ -41,34 +42,48 @@ static bool may_give_back(void) {
 // Used memory that becomes a page is resident as a whole, though few blocks of most sizes are ever
 // asked for. What a page did not need for a round goes back, unless it seems to need it all. Fresh
 // memory is present only as a large OS page, which stays whole.
+//
+// A bin whose pages lose their slack again and again gets it back each time with page faults, so
+// the next one waits twice as long; and half as long with each time that passes without.
 void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page) {
+  mx_theap_trimming_t* const trimming = &theap->trimming;
   if (!mx_bits_test(page->arena->dirty, page->slice_index)) return;
-  mx_set_bit(theap->trimming.slack, page->bin);
-  mx_clear_bit(theap->trimming.slack_seen, page->bin);
+  mx_set_bit(trimming->slack, page->bin);
+  trimming->slack_left[page->bin] = (uint8_t)(trimming->slack_wait[page->bin] + 1);
 }
 
-static void discard_slack(const mx_page_t* page) {
+// Whether there was any that is worth it.
+static bool discard_slack(const mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
-  if (arena->is_pinned || arena->commit_fn != NULL || !may_give_back()) return;
+  if (arena->is_pinned || arena->commit_fn != NULL || !may_give_back()) return false;
   uint8_t* const end = mx_page_end(page);
   uint8_t* const carved = page->start + page->capacity * page->block_size;
   uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
-  if (start >= end) return;
+  if (start >= end) return false;
   const size_t size = (size_t)(end - start);
   const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
                                        size / mx_facts.os_page);
-  if (present * mx_facts.os_page >= SLACK_LEAST) mx_arena_discard(arena, start, size);
+  if (present * mx_facts.os_page < SLACK_LEAST) return false;
+  mx_arena_discard(arena, start, size);
+  return true;
 }
 
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
+  mx_theap_trimming_t* const trimming = &theap->trimming;
   const size_t bin = page->bin;
   const bool is_dense = (page->capacity > page->reserved / 2);
-  if (!is_dense && !mx_has_bit(theap->trimming.slack_seen, bin)) {
-    mx_set_bit(theap->trimming.slack_seen, bin);
+  if (!is_dense && trimming->slack_left[bin] > 0) {
+    trimming->slack_left[bin]--;
     return;
   }
-  mx_clear_bit(theap->trimming.slack, bin);
-  if (!is_dense) discard_slack(page);
+  mx_clear_bit(trimming->slack, bin);
+  if (is_dense || !discard_slack(page)) return;
+  const unsigned twice = 2u * trimming->slack_wait[bin] + 1;
+  trimming->slack_wait[bin] = (uint8_t)(twice < SLACK_WAIT_MOST ? twice : SLACK_WAIT_MOST);
+}
+
+void mx_theap_age_slack(mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) theap->trimming.slack_wait[bin] /= 2;
 }
 
 // ---- holes -------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ void prove_bins_keep_alignment(void) {
 
 // prove: pages of a size have room for a block and its fence
 // bound: all bins
-// mutant: base/sizeclass.h: MX_SMALL_PAGE_MAX ((size_t)8 => MX_SMALL_PAGE_MAX ((size_t)128
+// mutant: base/config.h: MX_SMALL_PAGE_MAX ((size_t)4 => MX_SMALL_PAGE_MAX ((size_t)128
 void prove_pages_hold_a_block(void) {
   const size_t size = mx_bin_size(any_size(1, MX_BIN_HUGE - 1));
   const size_t bytes = mx_page_slices_for(size) * MX_SLICE_SIZE;

@@ -27,7 +27,8 @@ THINGS = {
     "heaps": (100, 4000, 20000),
     "huge": (100, 4000, 20000),
     "blocks": (100, 200000, 10000000),
-    "arenas": (40, 150, 300),  # in 40 there is more than one search looks at
+    # In 150 there is more than one search looks at, and more room than a loop takes.
+    "arenas": (150, 300, 600),
     "late": (10, 400, 3000),
     "threads": (10, 400, 3000),
 }

@@ -13,8 +13,8 @@
 #include <valgrind/callgrind.h>
 
 enum {
-  WIDE = 8192,       // bytes of a block of which a page has eight
-  PER_PAGE = 8,
+  WIDE = 4096,       // bytes of a block of which a page has sixteen
+  PER_PAGE = 16,
   HUGE = 600 * 1024,
   SLICE = 64 * 1024,
   OTHERS = 350,     // pages that other threads leave for the loop of claiming frees
@@ -166,7 +166,7 @@ static void pair(size_t turn) {
 // A page's worth of a size that nobody else uses.
 static void page(size_t turn) {
   void* blocks[PER_PAGE];
-  const size_t size = 7000 - turn % 8;
+  const size_t size = 3000 - turn % 8;
   for (size_t i = 0; i < PER_PAGE; i++) blocks[i] = mi_malloc(size);
   for (size_t i = 0; i < PER_PAGE; i++) mi_free(blocks[i]);
 }

@@ -12,9 +12,10 @@
 #include "../../src/page/freelist.h"
 #include "../audit.h"
 
-#define SIZE 6000
+#define SIZE 4000
 #define BLOCKS 1200  // of more pages than a search looks at
 #define ROUNDS 12
+#define LEFT 192  // of the largest size three whole pages: one that is not would grow
 
 static int failures;
 static mi_heap_t* heap;
@@ -77,8 +78,8 @@ static void* allocate(size_t size) {
 
 static void* leave_some(void* arg) {
   const size_t size = *(const size_t*)arg;
-  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? allocate(size) : NULL);
-  for (size_t i = 0; i < 200; i += 3) {
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < LEFT ? allocate(size) : NULL);
+  for (size_t i = 0; i < LEFT; i += 3) {
     mi_free(blocks[i]);
     blocks[i] = NULL;
   }
@@ -86,7 +87,7 @@ static void* leave_some(void* arg) {
 }
 
 static bool was_left(const void* p) {
-  for (size_t i = 0; i < 200; i++) {
+  for (size_t i = 0; i < LEFT; i++) {
     if (blocks[i] != NULL && mx_pagemap_get(blocks[i]) == mx_pagemap_get(p)) return true;
   }
   return false;
@@ -116,7 +117,7 @@ static void test_left(size_t size, mi_heap_t* of) {
   EXPECT(mx_load_relaxed(&s->arenas.in_use) <= in_use + 1);
   EXPECT(audit(s) == 0);
   for (int i = 0; i < 40; i++) mi_free(got[i]);
-  for (size_t i = 0; i < 200; i++) mi_free(blocks[i]);
+  for (size_t i = 0; i < LEFT; i++) mi_free(blocks[i]);
   mi_option_set(mi_option_theap_retain, (long)retained);
 }
 
