@@ -13,6 +13,7 @@
 #define PAGES_MIN 6
 #define LIMIT 3
 #define ENOUGH 4
+#define POOR 16
 
 static int failures;
 
@@ -71,8 +72,12 @@ static size_t taken_in(size_t size) {
   return owned(firsts, pages);
 }
 
-// The same of pages whose thread goes on: one that was refused is taken when so many of its blocks
-// are free that it is worth it.
+static bool is_mine(const mx_page_t* page) {
+  return (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_theap()->tid;
+}
+
+// The same of pages whose thread goes on: one that was refused is taken with the first block that
+// makes it more than a sixteenth that is free.
 static void taken_from_others(size_t size, size_t at_first) {
   void* firsts[BLOCKS];
   pthread_t thread;
@@ -83,11 +88,12 @@ static void taken_from_others(size_t size, size_t at_first) {
   EXPECT(owned(firsts, pages) == at_first);
   mx_page_t* const page = mx_pagemap_get(firsts[PAGES_MIN - 1]);
   EXPECT(mx_load_relaxed(&page->owner) == 0);
-  for (size_t i = 0; i < BLOCKS; i++) {
-    if (mx_pagemap_get(left[i]) == page && left[i] != firsts[PAGES_MIN - 1]) mi_free(left[i]);
-    if (page->capacity - page->used > page->reserved / 16 + 1) break;
+  for (size_t i = 0; i < BLOCKS && !is_mine(page); i++) {
+    if (mx_pagemap_get(left[i]) != page || left[i] == firsts[PAGES_MIN - 1]) continue;
+    mi_free(left[i]);
+    EXPECT(is_mine(page) == (page->capacity - page->used > page->reserved / POOR));
   }
-  EXPECT((mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == mx_thread_theap()->tid);
+  EXPECT(is_mine(page));
   pthread_barrier_wait(&barrier);
   EXPECT(pthread_join(thread, NULL) == 0);
 }
