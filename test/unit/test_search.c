@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where a heap of the program's looks for a page that a thread left behind: a search that gave up goes
-// on where it was, also when the page there has gone meanwhile. And what a free list says of itself.
+// on where it was, also when the page there has gone meanwhile. What a search is led to that is no page
+// for it stays where it is. And what a free list says of itself.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "../../src/api/handles.h"
 #include "../../src/heap/heap.h"
 #include "../../src/page/freelist.h"
+#include "../../src/page/padding.h"
 #include "../audit.h"
 
 #define SIZE 4000
@@ -121,6 +123,42 @@ static void test_left(size_t size, mi_heap_t* of) {
   mi_option_set(mi_option_theap_retain, (long)retained);
 }
 
+// A bit of the list may be left behind by a page that is gone. Who comes by it takes no other page for
+// it that nobody owns, be that of another size or without a free block: it stays as it was found.
+static void* leave_all(void* arg) {
+  const size_t size = *(const size_t*)arg;
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? mi_malloc(size) : NULL);
+  return NULL;
+}
+
+static void find_stale(mx_page_t* page, size_t size) {
+  mx_subproc_t* const s = &mx_subproc_main;
+  const size_t bin = mx_bin_of(size + MX_PAD);
+  const uint8_t was_listed = page->is_listed;
+  EXPECT(mx_load_relaxed(&page->owner) == 0 && mx_page_heap(page) == &s->main_heap);
+  EXPECT(mx_bits_set(mx_arena_abandoned(page->arena, bin), page->slice_index, 1) == 1);
+  mx_add_relaxed(&s->listed[bin], (size_t)1);
+  mx_count_add(&s->main_heap.counters.pages_abandoned, 1);
+  void* const p = mi_malloc(size);
+  EXPECT(mx_pagemap_get(p) != page && mx_pagemap_get(p)->bin == bin);
+  EXPECT(!mx_bits_test(mx_arena_abandoned(page->arena, bin), page->slice_index));
+  EXPECT(mx_load_relaxed(&page->owner) == 0 && page->is_listed == was_listed);
+  EXPECT(audit(s) == 0);
+  mi_free(p);
+}
+
+static void test_stale(void* (*leave)(void*), size_t size, size_t wanted) {
+  const long retained = mi_option_get(mi_option_theap_retain);
+  heap = NULL;
+  mi_option_set(mi_option_theap_retain, 0);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, leave, &size) != 0) return;
+  pthread_join(thread, NULL);
+  find_stale(mx_pagemap_get(blocks[1]), wanted);
+  for (size_t i = 0; i < 200; i++) mi_free(blocks[i]);
+  mi_option_set(mi_option_theap_retain, retained);
+}
+
 static size_t marked(const uint64_t* seen, size_t words) {
   size_t count = 0;
   for (size_t i = 0; i < words; i++) count += mx_popcount(seen[i]);
@@ -175,6 +213,8 @@ int main(void) {
   mi_heap_t* const other = mi_heap_new();
   for (size_t size = 100; size < 20000; size *= 3) test_left(size, other);
   mi_heap_destroy(other);
+  test_stale(&leave_some, 1500, 3000);
+  test_stale(&leave_all, 2300, 2300);
   EXPECT(audit(&mx_subproc_main) == 0);
   test_marks();
   printf("search: %d failures\n", failures);
