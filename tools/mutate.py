@@ -163,7 +163,8 @@ OVERRIDE = [*(preloaded(f"override/{n}", NAMES, suffix=suffix) for n, suffix in 
             Test("fuzz/surface", kind="override", beside=("fuzz/replay.c",), preload=None, flags=("-fno-builtin",),
                  command=("env", "FUZZ_LIBRARY={library}", "{program}", "--random", "40", "1"))]
 MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
-          by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",))]
+          by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",),
+                    beside=("memory/replaced.c",))]
 REPORT = [by_script("report/situations", "report/check_report.py"),
           by_script("report/situations", "report/check_signal.py")]
 PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing"),
