@@ -16,6 +16,7 @@
 #define KIB ((size_t)1024)
 #define MANY 4       // blocks with which a bin has enough of its own
 #define MOST 64      // as many larger blocks as one bin gets
+#define HALVED 512   // as all bins get before that counts for half
 #define BLOCKS 200
 #define PAGES 80     // of 64 KiB with blocks of 1,024 bytes, and blocks of one
 #define IN_PAGE 64
@@ -56,6 +57,21 @@ static void test_many(void) {
   EXPECT(p != larger);
   mi_free(p);
   for (size_t i = 0; i < MANY; i++) mi_free(blocks[i]);
+}
+
+// Nor has a bin few whose current page has only just begun, behind one that is full.
+static void test_full(void) {
+  static void* blocks[BLOCKS];
+  const mx_theap_t* const theap = mx_thread_theap();
+  const size_t bin = mx_bin_of(9 * KIB);
+  size_t count = 0;
+  while (count < BLOCKS && theap->lists.full_count[bin] == 0) {
+    blocks[count++] = mi_malloc(9 * KIB - MX_PAD);
+  }
+  EXPECT(theap->lists.full_count[bin] == 1);
+  EXPECT(theap->bins.current[bin]->capacity < MANY || MX_HARDEN);
+  EXPECT(!serves(10 * KIB, 9 * KIB - MX_PAD));
+  while (count > 0) mi_free(blocks[--count]);
 }
 
 static void test_contents(void) {
@@ -111,6 +127,27 @@ static void test_most(void) {
   EXPECT(larger == (MX_HARDEN ? 0 : MOST));
   if (larger != MOST) printf("%zu larger blocks\n", larger);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
+}
+
+// How many requests just below a bin's size have the block that was freed of the next bin.
+static size_t larger_in_a_row(size_t size, size_t larger, size_t most) {
+  for (size_t n = 0; n < most; n++) {
+    if (!serves(larger, size - 1)) return n;
+  }
+  return most;
+}
+
+// Once bins have had so many of them together, those that had the most may have more.
+static void test_halved(void) {
+  static const size_t kib[] = {9, 11, 13, 15, 18, 22, 26, 30};
+  const size_t bins = sizeof(kib) / sizeof(kib[0]);
+  if (MX_HARDEN) return;
+  for (size_t i = 0; i < bins; i++) {
+    const size_t size = kib[i] * KIB, next = size + (size < 16 * KIB ? 1 : 2) * KIB;
+    EXPECT(larger_in_a_row(size, next, MOST) == MOST);
+  }
+  EXPECT(mx_thread_theap()->larger == HALVED);
+  EXPECT(larger_in_a_row(9 * KIB, 10 * KIB, MOST) == MOST / 2);
 }
 
 // A block that is resized to what it has stays where it is.
@@ -173,8 +210,9 @@ static void* begin(void* test) {
 }
 
 int main(void) {
-  static test_fn* const tests[] = {&test_aligned, &test_contents, &test_which, &test_many,
-                                   &test_visits,  &test_most,     &test_realloc, &test_poor_pages};
+  static test_fn* const tests[] = {&test_aligned, &test_contents, &test_which,  &test_many,
+                                   &test_full,    &test_visits,   &test_most,   &test_halved,
+                                   &test_realloc, &test_poor_pages};
   mi_option_set(mi_option_theap_retain, 0);
   for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
     test_fn* test = tests[i];
