@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Huge blocks that are resized: of any alignment they stay where they are when they shrink, and when
-// they grow into what is free behind them. What they no longer have is free, what they get anew reads
-// as zero where it is to, and what they held is there.
+// Huge blocks that are resized: of any alignment they stay where they are when they shrink, and
+// when they grow into what is free behind them. What they no longer have is free, what they get
+// anew reads as zero where it is to, and what they held is there.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where a heap of the program's looks for a page that a thread left behind: a search that gave up goes
-// on where it was, also when the page there has gone meanwhile. What a search is led to that is no page
-// for it stays where it is. And what a free list says of itself.
+// on where it was, also when the page there has gone meanwhile. What a search is led to that is no
+// page for it stays where it is. And what a free list says of itself.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,8 +123,8 @@ static void test_left(size_t size, mi_heap_t* of) {
   mi_option_set(mi_option_theap_retain, (long)retained);
 }
 
-// A bit of the list may be left behind by a page that is gone. Who comes by it takes no other page for
-// it that nobody owns, be that of another size or without a free block: it stays as it was found.
+// A bit of the list may be left behind by a page that is gone. Who comes by it takes no other page
+// for it that nobody owns, be that of another size or without a free block: it stays as it was.
 static void* leave_all(void* arg) {
   const size_t size = *(const size_t*)arg;
   for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? mi_malloc(size) : NULL);
