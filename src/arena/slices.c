@@ -48,8 +48,8 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   }
-  // A page of blocks takes slices when it carves into them. Of huge blocks those that make them know
-  // what is fresh.
+  // A page of blocks takes slices when it carves into them. Of huge blocks those that make them
+  // know what is fresh.
   if (is_carved && dirty < count && !mx_arena_has_plots(arena)) {
     mx_arenas_note_fresh(arenas, count - dirty);
   }
