@@ -80,6 +80,9 @@ static void unlink_os_page(mx_subproc_t* subproc, mx_page_t* page) {
 #define ROOM_FACTOR 64
 #define ROOM_MOST ((size_t)1 << (MX_64BIT ? 38 : 28))
 
+// Slices whose entries of the page map are some OS pages.
+#define FORGOTTEN_LEAST ((size_t)2048)
+
 // Slices from which on a block that grows has a mapping of its own.
 #define GROWS_APART ((size_t)1024)
 
@@ -400,6 +403,10 @@ void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
   }
   mx_store_relaxed(&page->owner, (uintptr_t)0);
   mx_pagemap_set(mx_page_first(page), page->slice_count, NULL);
+  // Random addresses do not come again soon, and nor do these entries.
+  if (MX_RANDOM_ADDRESS && page->slice_count >= FORGOTTEN_LEAST) {
+    mx_pagemap_forget(mx_page_first(page), page->slice_count);
+  }
   unlink_os_page(subproc, page);
   if (mx_page_is_apart(page)) {
     unmap_apart(page);
