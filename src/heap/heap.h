@@ -82,7 +82,7 @@ typedef struct mx_theap_retained_s {
   uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;
 
-// What rounds of housekeeping saw, a bit for each bin: see trim.c.
+// What rounds of housekeeping saw of each bin: see trim.c.
 typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which

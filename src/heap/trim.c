@@ -44,7 +44,7 @@ static bool may_give_back(void) {
 // memory is present only as a large OS page, which stays whole.
 //
 // A bin whose pages lose their slack again and again gets it back each time with page faults, so
-// the next one waits twice as long; and half as long with each time that passes without.
+// the next one waits twice as long, and half as long when some time has passed.
 void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page) {
   mx_theap_trimming_t* const trimming = &theap->trimming;
   if (!mx_bits_test(page->arena->dirty, page->slice_index)) return;

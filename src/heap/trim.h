@@ -11,7 +11,7 @@ void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page);
 // In a round of housekeeping, of a current page whose bin is marked in `slack`: gives back what
 // lies behind its blocks, when it was not needed for a while.
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
-// Every few hundred ms.
+// Some time has passed: slack waits half as long.
 void mx_theap_age_slack(mx_theap_t* theap);
 // Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.
 size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
