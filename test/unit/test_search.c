@@ -17,7 +17,7 @@
 #define SIZE 4000
 #define BLOCKS 1200  // of more pages than a search looks at
 #define ROUNDS 12
-#define LEFT 192  // of the largest size three whole pages: one that is not would grow
+#define LEFT 150  // and as many more as end a page: one that can grow would do so
 
 static int failures;
 static mi_heap_t* heap;
@@ -78,10 +78,17 @@ static void* allocate(size_t size) {
   return heap == NULL ? mi_malloc(size) : mi_heap_malloc(heap, size);
 }
 
+static bool can_grow(const void* block) {
+  const mx_page_t* const page = mx_pagemap_get(block);
+  return mx_page_slices_for(page->block_size) > 1 && page->capacity < page->reserved;
+}
+
 static void* leave_some(void* arg) {
   const size_t size = *(const size_t*)arg;
-  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < LEFT ? allocate(size) : NULL);
-  for (size_t i = 0; i < LEFT; i += 3) {
+  size_t count = 0;
+  while (count < LEFT || can_grow(blocks[count - 1])) blocks[count++] = allocate(size);
+  for (size_t i = count; i < BLOCKS; i++) blocks[i] = NULL;
+  for (size_t i = 0; i < count; i += 3) {
     mi_free(blocks[i]);
     blocks[i] = NULL;
   }
@@ -89,7 +96,7 @@ static void* leave_some(void* arg) {
 }
 
 static bool was_left(const void* p) {
-  for (size_t i = 0; i < LEFT; i++) {
+  for (size_t i = 0; i < BLOCKS; i++) {
     if (blocks[i] != NULL && mx_pagemap_get(blocks[i]) == mx_pagemap_get(p)) return true;
   }
   return false;
@@ -119,7 +126,7 @@ static void test_left(size_t size, mi_heap_t* of) {
   EXPECT(mx_load_relaxed(&s->arenas.in_use) <= in_use + 1);
   EXPECT(audit(s) == 0);
   for (int i = 0; i < 40; i++) mi_free(got[i]);
-  for (size_t i = 0; i < LEFT; i++) mi_free(blocks[i]);
+  for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
   mi_option_set(mi_option_theap_retain, (long)retained);
 }
 

@@ -41,13 +41,15 @@ static void end(void) {
   mx_store_relaxed(&mine.keep_until, (uint64_t)0);
 }
 
-static mx_slices_t take(size_t count) {
+static mx_slices_t take_for(size_t count, bool is_page) {
   mx_slices_t got;
-  const mx_slices_request_t request = {count, count, count, 1, arena, -1, false, false};
+  const mx_slices_request_t request = {count, count, count, 1, arena, -1, false, is_page};
   check(mx_slices_alloc(&mine, &request, &got));
   mx_arena_touch(arena, got.start, count * MX_SLICE_SIZE);
   return got;
 }
+
+static mx_slices_t take(size_t count) { return take_for(count, false); }
 
 static void give_back(mx_slices_t got) { mx_slices_free(&mine, arena, got.index, got.count); }
 
@@ -267,11 +269,11 @@ static void test_refaults(void) {
   check(gone() == 40 && keep() == 0);
   // Pages count that get memory which has to be faulted in; huge blocks say themselves what does.
   mock_sleep(3);
-  const mx_slices_t first = take(1);
+  const mx_slices_t first = take_for(1, true);
   const uint64_t until = mx_load_relaxed(&mine.keep_until);
   check(until == now() + KEEP_MSECS);
   mock_sleep(5);
-  const mx_slices_t second = take(1), huge = take(3);
+  const mx_slices_t second = take_for(1, true), huge = take(3);
   check(gone() == 38 && keep() == 2);
   mx_arenas_note_fresh(&mine, 5);
   check(gone() == 33 && keep() == 7 && mx_load_relaxed(&mine.keep_until) == until);
