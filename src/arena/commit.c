@@ -98,7 +98,8 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
                                     size_t count, bool* is_zero) {
   mx_check(count > 0 && index + count <= arena->slices);
   const bool is_large = mx_arena_grows_by_large(arena, count);
-  // Where a page begins that has room to grow, what lies behind may never be wanted.
+  // Pages with room to grow begin apart from each other, where nothing in front is committed: what
+  // lies behind their first slices may never be wanted.
   const bool goes_on = (is_large || index == 0 || mx_bits_test(arena->committed, index - 1));
   const size_t more = (goes_on ? claim_more(arenas, arena, index + count, is_large) : 0);
   mx_commit_t result = commit_run(arena, index, count + more, is_zero);

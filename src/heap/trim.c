@@ -78,8 +78,8 @@ void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   }
   mx_clear_bit(trimming->slack, bin);
   if (is_dense || !discard_slack(page)) return;
-  const unsigned twice = 2u * trimming->slack_wait[bin] + 1;
-  trimming->slack_wait[bin] = (uint8_t)(twice < SLACK_WAIT_MOST ? twice : SLACK_WAIT_MOST);
+  const size_t twice = 2 * (size_t)trimming->slack_wait[bin] + 1;
+  trimming->slack_wait[bin] = (uint8_t)mx_min(twice, SLACK_WAIT_MOST);
 }
 
 void mx_theap_age_slack(mx_theap_t* theap) {
