@@ -292,17 +292,48 @@ static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slice
   return claim_in(arenas, arena, r, pick == PICK_DIRTY, out);
 }
 
+// The next arena before `end` with so many free slices, or NULL; *at is behind it. Beside hundreds
+// that are nearly full this loop is what a search costs.
+static mx_noinline mx_arena_t* next_roomy(const mx_arenas_t* arenas, size_t slices, size_t* at,
+                                          size_t end) {
+  for (size_t i = *at; i < end; i++) {
+    mx_arena_t* const arena = mx_arena_at(arenas, i);
+    if (arena == NULL || mx_load_relaxed(&arena->free_slices) < slices) continue;
+    *at = i + 1;
+    return arena;
+  }
+  *at = end;
+  return NULL;
+}
+
+// Searches begin behind those in front that are full.
+static size_t pass_full(mx_arenas_t* arenas, size_t count) {
+  const size_t first = mx_load_relaxed(&arenas->first);
+  size_t next = first;
+  for (; next < count; next++) {
+    const mx_arena_t* const arena = mx_arena_at(arenas, next);
+    if (arena == NULL || mx_load_relaxed(&arena->free_slices) != 0) break;
+  }
+  if (next != first) mx_store_relaxed(&arenas->first, next);
+  return next;
+}
+
 // In the order in which they came, from `first` on and then those before it.
 static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                      pick_t pick, node_match_t match, mx_slices_t* out) {
   const size_t count = mx_load_acquire(&arenas->count);
-  size_t next = mx_load_relaxed(&arenas->first);
-  bool is_full = true;  // each so far
-  for (size_t left = count; left > 0; left--) {
-    if (next >= count) next = 0;
-    mx_arena_t* const arena = mx_arena_at(arenas, next++);
-    is_full = is_full && arena != NULL && mx_load_relaxed(&arena->free_slices) == 0;
-    if (is_full) mx_store_relaxed(&arenas->first, next);
+  const size_t first = pass_full(arenas, count);
+  size_t next = first, end = count;
+  bool is_second = false;  // those before
+  for (;;) {
+    mx_arena_t* const arena = next_roomy(arenas, r->count, &next, end);
+    if (arena == NULL) {
+      if (is_second) return CLAIM_NONE;
+      is_second = true;
+      next = 0;
+      end = first;
+      continue;
+    }
     if (!suits(arena, r, match)) continue;
     if (pick == PICK_DIRTY && mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
@@ -310,7 +341,6 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
     const bool is_final = (result == CLAIM_REFUSED && arena->commit_fn == NULL);
     if (result == CLAIM_DONE || is_final) return result;
   }
-  return CLAIM_NONE;
 }
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,

@@ -43,6 +43,23 @@ static void print_status(const char* name) {
   if (f != NULL) fclose(f);
 }
 
+// KiB of address space that is set aside: nothing may be written there yet, and it is no file's.
+static void print_set_aside(void) {
+  char line[512];
+  unsigned long total = 0;
+  FILE* f = fopen("/proc/self/maps", "r");
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    unsigned long from, to, file;
+    char rights[5];
+    if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, rights, &file) == 4 && file == 0 &&
+        rights[1] == '-' && strchr(line, '[') == NULL) {
+      total += to - from;
+    }
+  }
+  if (f != NULL) fclose(f);
+  printf("set_aside=%lu\n", total / KIB);
+}
+
 // The flags of the mapping that an address lies in: 1 when `flag` is among them.
 static int has_flag(const void* p, const char* flag) {
   char line[512];
@@ -78,6 +95,7 @@ static void small_and_large(void) {
          has_flag(large + 32 * MIB, " hg"), has_flag(small, " ht"));
   printf("apart=%d\n", !is_in_an_arena(large));
   print_stats();
+  print_set_aside();
   print_status("VmData");
   print_status("VmSize");
 }

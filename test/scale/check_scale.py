@@ -27,7 +27,7 @@ THINGS = {
     "heaps": (100, 4000, 20000),
     "huge": (100, 4000, 20000),
     "blocks": (100, 200000, 10000000),
-    # In 150 there is more than one search looks at, and more room than a loop takes.
+    # In 150 there is more than one search looks at, and more room than one of the loops takes.
     "arenas": (150, 300, 600),
     "late": (10, 400, 3000),
     "threads": (10, 400, 3000),

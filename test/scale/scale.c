@@ -84,7 +84,7 @@ static void make_arenas(size_t count) {
     mi_arena_id_t id;
     if (mi_reserve_os_memory_ex(size, false, false, false, &id) != 0) exit(2);
     mi_heap_t* const heap = must(mi_heap_new_in_arena(id));
-    must(mi_heap_malloc(heap, size - 4 * SLICE));
+    must(mi_heap_malloc(heap, size - 8 * SLICE));
     must(mi_heap_malloc(heap, 64));
   }
 }
