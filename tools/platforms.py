@@ -17,7 +17,8 @@ as not run. Under emulation by qemu four stress programs are run (one more, chur
 of threads, whose memory that emulator keeps, whatever malloc there is). COMMAND is put before each
 build and each run of tests: --wrap "nice -n 19".
 
-Exit status 0 when all that was run passed, 1 otherwise.
+Exit status 0 when all that was run passed, 1 otherwise; what tests printed that failed goes to the
+error output.
 """
 
 import argparse
@@ -92,10 +93,17 @@ C_FLAGS = ["-std=gnu11", "-O2", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-D_GNU_SOURCE
            "-I" + str(ROOT / "src")]
 
 
+MOST_PRINTED = 4000
+# What a test that failed printed: behind its line, to the next test's or the end.
+FAILED = re.compile(r"^ *\d+/\d+ Test +#\d+: \S+ \.*[\w ]*\*\*\*(?!Skipped).*?"
+                    r"(?=^ *\d+/\d+ Test|^ +Start +\d+|^\d+% tests passed|\Z)", re.M | re.S)
+
+
 class Result:
     def __init__(self, built="no", passed=0, failed=(), left=0, note=""):
         self.built, self.passed, self.failed = built, passed, list(failed)
         self.left, self.skipped, self.note = left, 0, note
+        self.output = []  # of tests that failed
 
     def columns(self):
         ran = self.passed + len(self.failed)
@@ -214,9 +222,11 @@ def cmake_row(name, row, options):
     for selection in rounds:
         part = folder / "ctest.log"
         part.unlink(missing_ok=True)
-        run(["ctest", "--timeout", "300", "-j", str(options.jobs), *selection], part,
-            options.minutes * 60, cwd=folder)
-        seen = LINE.findall(part.read_text(errors="replace"))
+        run(["ctest", "--output-on-failure", "--timeout", "300", "-j", str(options.jobs),
+             *selection], part, options.minutes * 60, cwd=folder)
+        printed = part.read_text(errors="replace")
+        seen = LINE.findall(printed)
+        result.output += FAILED.findall(printed)
         result.passed += sum(state == "Passed" for _, state in seen)
         skipped = [test for test, state in seen if "Skipped" in state]
         result.failed += [t for t, state in seen if state != "Passed" and t not in skipped]
@@ -345,6 +355,8 @@ def main():
         result = try_row(name, options)
         failed = failed or result.built == "no" or bool(result.failed)
         print(f"| {name} | " + " | ".join(result.columns()) + " |", flush=True)
+        for text in result.output:
+            print(text[-MOST_PRINTED:].rstrip(), file=sys.stderr, flush=True)
     return 1 if failed else 0
 
 

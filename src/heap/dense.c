@@ -19,6 +19,7 @@
 #define LARGE_LEAST 2  // large OS pages that fit, for a look at a block to pay
 #define DENSE_ENOUGH 2
 #define SPARSE UINT8_MAX  // one was not filled, and none since
+#define VAST_LEAST (32 * MX_MIB)
 #define NEAR 2            // classes on either side that tell of one of which nothing is known
 #define HAVE_SMALL 16
 #define CLASSES ((size_t)32)
@@ -88,7 +89,7 @@ void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
   }
 }
 
-void mx_dense_end(const mx_page_t* page) {
+static void look_at(const mx_page_t* page) {
   dense_class_t* const c = class_of(page->block_size);
   if (c == NULL || (mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0) return;
   uint8_t* const start = page->start;
@@ -96,4 +97,22 @@ void mx_dense_end(const mx_page_t* page) {
   if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(&c->found, SPARSE);
   else if (mx_load_relaxed(&c->counted) != start) note_filled(c);
   if (mx_load_relaxed(&c->counted) == start) mx_store_relaxed(&c->counted, (uint8_t*)NULL);
+}
+
+// What waits to be used again counts by slices, and the next vast block begins elsewhere: so each
+// would leave more memory behind than it ever used.
+static void discard_sparse(const mx_page_t* page) {
+  mx_arena_t* const arena = page->arena;
+  if (page->block_size < VAST_LEAST || arena == NULL) return;
+  if (arena->is_pinned || arena->commit_fn != NULL || mx_option(purge_delay) < 0) return;
+  // Addresses that are to have large OS pages are had anew without them when they are purged.
+  if (mx_bits_count(arena->large, page->slice_index, page->slice_count) > 0) return;
+  const size_t size = page->slice_count * MX_SLICE_SIZE;
+  uint8_t* const start = mx_arena_slice(arena, page->slice_index);
+  if (mx_os_seems_absent(start, size)) mx_arena_discard(arena, start, size);
+}
+
+void mx_dense_end(const mx_page_t* page) {
+  look_at(page);
+  discard_sparse(page);
 }

@@ -415,15 +415,25 @@ bool mx_os_fill_large(void* p, size_t size) {
 
 #define PAGES_LOOKED_AT 16
 
-bool mx_os_seems_present(const void* p, size_t size) {
+// How many of so many OS pages all over a range are absent, counted until there are more than
+// `most`; -1 where that cannot be told.
+static int count_absent(const void* p, size_t size, int most) {
   const size_t unit = mx_facts.os_page, step = size / PAGES_LOOKED_AT;
-  if (step == 0 || has_filter()) return false;
-  for (size_t i = 0; i < PAGES_LOOKED_AT; i++) {
+  if (step == 0 || has_filter()) return -1;
+  int absent = 0;
+  for (size_t i = 0; i < PAGES_LOOKED_AT && absent <= most; i++) {
     uint8_t state = 0;
     const uintptr_t at = mx_align_down((uintptr_t)p + mx_look_at(i, step, unit), unit);
-    if (mx_syscall3(SYS_mincore, at, unit, &state) != 0 || (state & 1) == 0) return false;
+    if (mx_syscall3(SYS_mincore, at, unit, &state) != 0) return -1;
+    absent += (state & 1) == 0;
   }
-  return true;
+  return absent;
+}
+
+bool mx_os_seems_present(const void* p, size_t size) { return count_absent(p, size, 0) == 0; }
+
+bool mx_os_seems_absent(const void* p, size_t size) {
+  return count_absent(p, size, PAGES_LOOKED_AT) >= PAGES_LOOKED_AT / 4 * 3;
 }
 
 bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {

@@ -78,6 +78,8 @@ void mx_os_refuse_large(void* p, size_t size);
 // Whether each of 16 OS pages all over a range, which has as many at least, is present in memory;
 // false where that cannot be told.
 bool mx_os_seems_present(const void* p, size_t size);
+// Whether at least 12 of these are not.
+bool mx_os_seems_absent(const void* p, size_t size);
 // Whether less than so many quarters of a range's whole OS pages are present; false where that
 // cannot be told.
 bool mx_os_is_sparse(const void* p, size_t size, size_t quarters);

@@ -118,6 +118,10 @@ bool mx_os_seems_present(const void* p, size_t size) {
   (void)p, (void)size;
   return false;
 }
+bool mx_os_seems_absent(const void* p, size_t size) {
+  (void)p, (void)size;
+  return false;
+}
 bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
   (void)p, (void)size, (void)quarters;
   return false;

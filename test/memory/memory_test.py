@@ -154,6 +154,13 @@ def test_tables_that_stay_empty():
     expect(grown <= 8, f"{grown:.1f} MiB more with the last of six empty tables of 64 MiB")
 
 
+# Each begins elsewhere: what one leaves must not gather in those that follow.
+def test_vast_blocks_hardly_used():
+    r = run("vast", 300, 32)
+    expect(r["most"] <= 1.5 * r["live"] + 16 * 1024,
+           f"{r['most'] / 1024:.0f} MiB at most with {r['live'] / 1024:.0f} MiB used of 20 blocks")
+
+
 def test_few_blocks_of_many_sizes():
     r = run("slack", 10)
     most = run("slack", 10, purge_holes=0)

@@ -15,6 +15,8 @@
 //   patterns follow COUNT MIB             COUNT blocks to 128 KiB are freed, then MIB in large ones
 //   patterns tables COUNT MIB EVERY       as often, a byte in EVERY of MIB that calloc made is read and
 //                                         written; 0: all are read, and one is written
+//   patterns vast ROUNDS SHARE            replaces 20 blocks of 40 to 100 MiB as often, of each of which
+//                                         the first of SHARE parts is used
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL;
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
@@ -389,6 +391,27 @@ static int run_tables(int count, size_t mib, size_t every) {
   return sum != 0;
 }
 
+static int run_vast(int rounds, size_t share) {
+  unsigned char* blocks[20] = {NULL};
+  long most = 0;
+  size_t live = 0, used[20] = {0};
+  for (int i = 0; i < rounds; i++) {
+    const unsigned at = random_below(20);
+    const size_t size = (40 + random_below(60)) * MIB;
+    free(blocks[at]);
+    blocks[at] = malloc(size);
+    if (blocks[at] == NULL) return 3;
+    live += size / share - used[at];
+    used[at] = size / share;
+    memset(blocks[at], 1, used[at]);
+    const long resident = resident_kib();
+    most = (resident > most ? resident : most);
+  }
+  printf("live=%zu\nmost=%ld\n", live / 1024, most);
+  for (int i = 0; i < 20; i++) free(blocks[i]);
+  return 0;
+}
+
 // ---- sizes -------------------------------------------------------------------------------------
 
 #define SIZES 5
@@ -505,6 +528,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "follow") == 0) return run_follow((size_t)n[0], (size_t)n[1]);
   if (strcmp(what, "tables") == 0) return run_tables((int)n[0], (size_t)n[1], (size_t)n[2]);
   if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
+  if (strcmp(what, "vast") == 0) return run_vast((int)n[0], (size_t)n[1]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
   if (strcmp(what, "replaced") == 0) {

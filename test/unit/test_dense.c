@@ -11,6 +11,7 @@
 
 #define SIZE ((size_t)12 << 20)
 #define MANY 32
+#define VAST ((size_t)64 << 20)
 
 static int failures;
 
@@ -55,6 +56,27 @@ static void differ_near(void) {
   EXPECT(mx_dense_is_expected(size) && mx_dense_is_expected(2 * SIZE));
 }
 
+// OS pages that count as present where a vast block was, of which the first of `parts` parts was used.
+static size_t left_of_vast(size_t parts) {
+  mi_collect(true);
+  unsigned char* const p = (unsigned char*)mi_malloc(VAST);
+  const mx_arena_t* const arena = mx_pagemap_get(p)->arena;
+  memset(p, 1, VAST / parts);
+  mi_free(p);
+  if (arena == NULL) return 0;  // a mapping of its own, which is gone
+  return mx_bits_count(arena->present, mx_arena_bit_of(arena, p), VAST / mx_facts.os_page);
+}
+
+// What was hardly used goes back at once, what was used waits.
+static void vast_goes_back(void) {
+  const bool is_apart = MX_LARGE_APART;
+  EXPECT(left_of_vast(16) == 0 && left_of_vast(5) == 0);
+  EXPECT(is_apart || left_of_vast(2) > 0);
+  mi_option_set(mi_option_purge_delay, -1);
+  EXPECT(is_apart || left_of_vast(16) > 0);
+  mi_option_set(mi_option_purge_delay, 1000);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
   if (mx_facts.large_page == 0 || SIZE < 2 * mx_facts.large_page) return 77;
@@ -87,6 +109,7 @@ int main(void) {
   mi_collect(true);
   count_small();
   EXPECT(!mx_dense_is_expected(SIZE));
+  vast_goes_back();
   printf("dense: %d failures\n", failures);
   return failures != 0;
 }

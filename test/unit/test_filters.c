@@ -379,9 +379,15 @@ static void deadly(void) {
   unsigned char* const p = memory(64);
   EXPECT(mx_os_seems_present(p, 64 * unit));
   EXPECT(!mx_os_seems_present(p, 15));
+  // One is looked at in each sixteenth.
+  EXPECT(madvise(p, 44 * unit, MADV_DONTNEED) == 0);
+  EXPECT(!mx_os_seems_absent(p, 64 * unit) && !mx_os_seems_present(p, 64 * unit));
+  EXPECT(madvise(p, 48 * unit, MADV_DONTNEED) == 0);
+  EXPECT(mx_os_seems_absent(p, 64 * unit) && !mx_os_seems_absent(p, 15));
+  EXPECT(mx_os_seems_present(p + 48 * unit, 16 * unit));
   refuse(462 /* mseal */, 0);
   refuse(SYS_mincore, 0);
-  EXPECT(!mx_os_seems_present(p, 64 * unit));
+  EXPECT(!mx_os_seems_present(p + 48 * unit, 16 * unit) && !mx_os_seems_absent(p, 64 * unit));
   mx_os_seal(p, 64 * unit);
   EXPECT(can_write(p) && munmap(p, 64 * unit) == 0);
 }
