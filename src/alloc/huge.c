@@ -290,7 +290,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
   size_t moved = slices_for(old_bytes) * MX_SLICE_SIZE;
   if (!move_slices(page, target, &is_torn)) {
     if (is_torn) return NULL;
-    memcpy(target->start, page->start, old_bytes);
+    mx_vmem_copy(target->start, page->start, old_bytes);
     mx_huge_free(page);
     moved = old_bytes;
   }

@@ -9,6 +9,7 @@
 #include "../base/hooks.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
+#include "../mem/vmem.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "fast.h"
@@ -136,7 +137,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   if (MX_PADDING && asked > size) mx_harden_shrink(fresh, size);
   if (mx_unlikely(asked > size)) note_stay(mx_pagemap_get(fresh), size);
   const size_t keep = mx_min(old_usable, size);
-  memcpy(fresh, p, keep);
+  mx_vmem_copy(fresh, p, keep);
   if (zero) {
     const size_t usable = mx_usable_size(fresh);
     if (usable > keep) memset((uint8_t*)fresh + keep, 0, usable - keep);

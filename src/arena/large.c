@@ -54,18 +54,22 @@ void mx_arena_fill_large(mx_arena_t* arena, size_t index, size_t end) {
   else if (mx_os_fill_large(p, mx_facts.large_page)) mx_arena_touch(arena, p, mx_facts.large_page);
 }
 
+static void drop_fresh(mx_arena_t* arena, size_t index) {
+  uint8_t* const start = mx_arena_slice(arena, index);
+  if (!mx_arena_is_present(arena, start, MX_SLICE_SIZE)) return;
+  if (!mx_arena_claim_mapped(arena, index, 1)) return;
+  // Who used it meanwhile wants no more of it, either.
+  mx_arena_discard(arena, start, MX_SLICE_SIZE);
+  mx_arena_put_back(arena, index, 1);
+}
+
 void mx_arena_drop_fresh(mx_arena_t* arena) {
-  const mx_bits_t *free = arena->free, *committed = arena->committed;
   if (MX_SCATTER || arena->is_reserved) return;
-  for (size_t i = 0;; i++) {
-    i = mx_bits_find_run(free, committed, arena->slices, 1, i, 1, 0);
-    if (i == SIZE_MAX) return;
-    uint8_t* const start = mx_arena_slice(arena, i);
-    const bool is_used = mx_bits_test(arena->dirty, i);
-    if (is_used || !mx_arena_is_present(arena, start, MX_SLICE_SIZE)) continue;
-    if (!mx_arena_claim_mapped(arena, i, 1)) continue;
-    // Who used it meanwhile wants no more of it, either.
-    mx_arena_discard(arena, start, MX_SLICE_SIZE);
-    mx_arena_put_back(arena, i, 1);
+  for (size_t i = 0; i < arena->slices; i += MX_WORD_BITS) {
+    const size_t word = i / MX_WORD_BITS;
+    uint64_t fresh = mx_load_relaxed(&arena->free[word]) &
+                     mx_load_relaxed(&arena->committed[word]) &
+                     ~mx_load_relaxed(&arena->dirty[word]);
+    for (; fresh != 0; fresh &= fresh - 1) drop_fresh(arena, i + mx_bit_low(fresh));
   }
 }

@@ -6,15 +6,17 @@
 // Page tables move in chunks, aligned in addresses, since each move makes a mapping of its own and
 // only what lies in one can move again. Large OS pages move as such first (see heap/dense.c); what
 // is too short for one gets chunks of those that are left. A process may have 65,530 mappings by
-// default, so only the first arenas take part. A chunk that waits is claimed like an allocation, as
-// by a purger; nothing is committed afterwards where it was.
+// default, so chunks are the larger the more is in use, and only the first arenas take part. A
+// chunk that waits is claimed like an allocation, as by a purger; nothing is committed afterwards
+// where it was.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "arena.h"
 
-#define CHUNK_SLICES ((size_t)16)
+#define CHUNK_LEAST ((size_t)16)  // slices
+#define CHUNKS_MOST 16384         // that all in use is
 #define ARENAS_MAX ((size_t)16)
 
 static bool takes_part(const mx_arena_t* arena) {
@@ -33,20 +35,20 @@ static size_t present(const mx_arena_t* arena, size_t chunk, size_t unit) {
   return mx_bits_count(arena->present, chunk * per_slice, unit * per_slice);
 }
 
-static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit) {
+static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit, bool is_large) {
   return chunk + unit <= arena->slices && mx_bits_count(arena->purgeable, chunk, unit) == unit &&
          present(arena, chunk, unit) > unit * mx_arena_bits_per_slice() / 2 &&
-         (unit == CHUNK_SLICES || mx_bits_count(arena->large, chunk, unit) == unit);
+         (!is_large || mx_bits_count(arena->large, chunk, unit) == unit);
 }
 
 // The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
 // handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
-static size_t find_purgeable(const mx_arena_t* arena, size_t* end, size_t unit) {
+static size_t find_purgeable(const mx_arena_t* arena, size_t* end, size_t unit, bool is_large) {
   for (size_t last; (last = mx_bits_find_last(arena->purgeable, *end)) != SIZE_MAX;) {
     const size_t next = chunk_from(arena, last + 1, unit);
     if (next < unit) break;  // in front of the first one
     *end = next - unit;
-    if (may_move(arena, *end, unit)) return *end;
+    if (may_move(arena, *end, unit, is_large)) return *end;
   }
   *end = 0;
   return SIZE_MAX;
@@ -84,9 +86,9 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
-// False: a part of the run is lost.
+// By chunks of `unit` slices, of large OS pages only if is_large. False: a part of the run is lost.
 static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                    size_t unit) {
+                    size_t unit, bool is_large) {
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
   size_t below = 0;
@@ -94,7 +96,8 @@ static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
     if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
     if (present(arena, to, unit) > 0) continue;
     for (bool done = false; !done;) {
-      const size_t chunk = (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit));
+      const size_t chunk =
+          (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit, is_large));
       if (chunk != SIZE_MAX) {
         const move_t result = move_chunk(arenas, from, chunk, arena, to, unit);
         if (result == MOVE_TORN) return false;
@@ -115,7 +118,11 @@ static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_check(arena == NULL || index + count <= arena->slices);
   if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
+  const intptr_t in_use = mx_load_relaxed(&arenas->in_use);
+  size_t unit = CHUNK_LEAST;
+  while ((intptr_t)unit < in_use / CHUNKS_MOST) unit *= 2;
   const size_t large = mx_facts.large_page / MX_SLICE_SIZE;
-  return (large <= CHUNK_SLICES || move_in(arenas, arena, index, count, large)) &&
-         move_in(arenas, arena, index, count, CHUNK_SLICES);
+  return (large <= CHUNK_LEAST ||
+          move_in(arenas, arena, index, count, mx_max(large, unit), true)) &&
+         move_in(arenas, arena, index, count, unit, false);
 }

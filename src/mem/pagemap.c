@@ -57,13 +57,16 @@ static size_t near_table_size(unsigned bits) {
 }
 
 // Secure builds place each arena at random, for which they need room: of addresses, and for a table
-// of 128 MiB, which a limit may count.
+// of 128 MiB, which a limit may count: then one of 2 MiB.
 #define NEAR_BITS_RANDOM 40
+#define NEAR_BITS_LIMITED 34
 
 static unsigned wanted_bits(void) {
   unsigned bits = mx_min(mx_facts.near_bits, mx_facts.va_bits);
-  const bool is_wide = (MX_RANDOM_ADDRESS && bits > NEAR_BITS_LEAST);
-  if (is_wide) bits = mx_min(mx_max(bits, NEAR_BITS_RANDOM), mx_facts.va_bits);
+  if (MX_RANDOM_ADDRESS) {
+    const unsigned least = (bits > NEAR_BITS_LEAST ? NEAR_BITS_RANDOM : NEAR_BITS_LIMITED);
+    bits = mx_min(mx_max(bits, least), mx_facts.va_bits);
+  }
   const long asked = mx_option(max_vabits);
   if (asked <= 0 || asked >= (long)bits) return bits;
   return mx_max((unsigned)asked, mx_min(bits, NEAR_BITS_LEAST));

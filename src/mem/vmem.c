@@ -380,6 +380,17 @@ bool mx_vmem_seems_written(const uint8_t* p, size_t size) {
   return true;
 }
 
+void mx_vmem_copy(void* to, const void* from, size_t size) {
+  const size_t unit = (size < CLEARED_LEAST ? size : mx_facts.os_page);
+  for (size_t at = 0, n; at < size; at += n) {
+    uint8_t* const target = (uint8_t*)to + at;
+    const uint8_t* const source = (const uint8_t*)from + at;
+    n = mx_min(unit, size - at);
+    const bool may_skip = (n < size && n == unit && reads_as_zero(source, n));
+    if (!may_skip || !reads_as_zero(target, n)) memcpy(target, source, n);
+  }
+}
+
 static fill_t fill_of(const uint8_t* part) {
   const size_t unit = mx_facts.os_page, step = CLEARED_PART / CLEARED_LOOKS;
   if (mx_os_is_sparse(part, CLEARED_PART, 1)) return FILL_SPARSE;

@@ -52,6 +52,9 @@ bool mx_vmem_seems_written(const uint8_t* p, size_t size);
 // Has a part of a mapping of the library's own read as zero. Of a long range only what is present,
 // and holds something else, is written.
 void mx_vmem_clear(void* p, size_t size);
+// As memcpy; of a long range what holds zeros only, as its copy does, is not written: so the copy
+// of memory that was hardly used stays so.
+void mx_vmem_copy(void* to, const void* from, size_t size);
 
 // ---- chosen addresses --------------------------------------------------------------------------
 // Arenas lie at near addresses (see pagemap.h), blocks in mappings of their own at far ones.

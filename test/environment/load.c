@@ -13,6 +13,7 @@
 //   fork      a child that allocates, frees what it inherited, and starts a thread
 //   until=S   blocks of S KiB until there is no more, freed, and once more
 //   bulk=S    S MiB at once in blocks of all sizes to 1 MiB, freed
+//   crowd=N   N threads, each of which replaces 400 blocks of 3,000 to 70,000 bytes
 //   long=S    small, grow and threads for S seconds, or until SIGUSR1 comes
 //   leave     the first thread ends, then the others, and with the last one the process; nothing
 //             comes behind it
@@ -325,6 +326,28 @@ static void bulk(size_t mib) {
   }
 }
 
+static void* replace_many_sizes(void* arg) {
+  static const size_t live = 400;
+  uint64_t seed = (uintptr_t)arg;
+  void** const blocks = get(live * sizeof(void*));
+  memset(blocks, 0, live * sizeof(void*));
+  for (size_t i = 0; i < 6000; i++) {
+    const size_t at = next(&seed) % live;
+    verify_free(blocks[at]);
+    blocks[at] = signed_block(3000 + next(&seed) % (i % 8 == 0 ? 67000 : 6200));
+  }
+  for (size_t i = 0; i < live; i++) verify_free(blocks[i]);
+  free(blocks);
+  return NULL;
+}
+
+static void crowd(size_t count) {
+  pthread_t threads[64];
+  if (count > 64) end(2, "too many threads", count);
+  for (size_t i = 0; i < count; i++) threads[i] = started(replace_many_sizes, (void*)(i + 1));
+  for (size_t i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
 static volatile sig_atomic_t is_over;
 
 static void stop(int number) {
@@ -359,6 +382,10 @@ static void play(const char* name) {
   }
   if (strncmp(name, "bulk=", 5) == 0) {
     bulk(strtoul(name + 5, NULL, 10));
+    return;
+  }
+  if (strncmp(name, "crowd=", 6) == 0) {
+    crowd(strtoul(name + 6, NULL, 10));
     return;
   }
   if (strncmp(name, "long=", 5) == 0) {

@@ -131,6 +131,8 @@ def limits():
                       quick=("load", "perl", "api-basic"), stress=mib >= 300)
     yield Row(place, "load until", ["load", "until=40", "small"], ways=ways, heavy=big,
               measures={"until": at_least(0.6), "again": at_least(0.6)}, seconds=60)
+    if mib in (140, 200):
+      yield Row(place, "load crowd", ["load", "crowd=4"], ways=ways)
     if mib == 64:
       yield from eight_times(place, ways)
   for mib in (20, 50, 60, 72, 90, 300):

@@ -161,6 +161,13 @@ def test_vast_blocks_hardly_used():
            f"{r['most'] / 1024:.0f} MiB at most with {r['live'] / 1024:.0f} MiB used of 20 blocks")
 
 
+# A process may have 65,530 mappings: what moves does so in pieces that are the larger the more there is.
+def test_pieces_that_move():
+    few = run("pieces", 0, 0, 200)["pieces"]
+    many = run("pieces", 120, 500, 200)["pieces"]
+    expect(many <= 0.75 * few or few < 100, f"{many:.0f} mappings of 16 blocks beside 60 GB, {few:.0f} alone")
+
+
 def test_few_blocks_of_many_sizes():
     r = run("slack", 10)
     most = run("slack", 10, purge_holes=0)

@@ -17,6 +17,8 @@
 //                                         written; 0: all are read, and one is written
 //   patterns vast ROUNDS SHARE            replaces 20 blocks of 40 to 100 MiB as often, of each of which
 //                                         the first of SHARE parts is used
+//   patterns pieces COUNT MIB ROUNDS      COUNT blocks of MIB that are not used; beside them 16 blocks
+//                                         of 2 to 60 MiB are replaced as often, and filled
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL;
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
@@ -412,6 +414,32 @@ static int run_vast(int rounds, size_t share) {
   return 0;
 }
 
+static int count_mappings(void) {
+  FILE* const f = fopen("/proc/self/maps", "r");
+  int lines = 0;
+  for (int c; f != NULL && (c = getc(f)) != EOF;) lines += (c == '\n');
+  if (f != NULL) fclose(f);
+  return lines;
+}
+
+static int run_pieces(int held, size_t mib, int rounds) {
+  unsigned char* blocks[16] = {NULL};
+  for (int i = 0; i < held; i++) {
+    if (malloc(mib * MIB) == NULL) return 3;
+  }
+  const int before = count_mappings();
+  int most = 0;
+  for (int i = 0; i < rounds; i++) {
+    const unsigned at = random_below(16);
+    free(blocks[at]);
+    blocks[at] = make((2 + random_below(58)) * MIB);
+    const int now = count_mappings() - before;
+    most = (now > most ? now : most);
+  }
+  printf("pieces=%d\n", most);
+  return 0;
+}
+
 // ---- sizes -------------------------------------------------------------------------------------
 
 #define SIZES 5
@@ -529,6 +557,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "tables") == 0) return run_tables((int)n[0], (size_t)n[1], (size_t)n[2]);
   if (strcmp(what, "sizes") == 0) return run_sizes((int)n[0], (size_t)n[1]);
   if (strcmp(what, "vast") == 0) return run_vast((int)n[0], (size_t)n[1]);
+  if (strcmp(what, "pieces") == 0) return run_pieces((int)n[0], (size_t)n[1], (int)n[2]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
   if (strcmp(what, "replaced") == 0) {

@@ -128,8 +128,30 @@ static void test_looks(void) {
   }
 }
 
+// Copies of any length and place hold what was copied, also where zeros replace something, and have
+// memory for that alone.
+static void test_copies(void) {
+  uint8_t* const from = (uint8_t*)mx_vmem_map(SIZE, mx_facts.os_page, true);
+  write_some(from, 0, SIZE);
+  static const size_t offsets[] = {0, 24, 4096};
+  for (int i = 0; i < 3; i++) {
+    uint8_t* const to = (uint8_t*)mx_vmem_map(SIZE, mx_facts.os_page, true);
+    EXPECT(to != NULL);
+    memset(to + 3000, 5, 9000);
+    const size_t size = SIZE - offsets[i] - 100, before = present();
+    mx_vmem_copy(to, from + offsets[i], size);
+    EXPECT(present() - before <= SIZE / 2 || present() < before);
+    EXPECT(memcmp(to, from + offsets[i], size) == 0 && is_all(to + size, SIZE - size, 0));
+    mx_vmem_copy(to, from, 1000);
+    EXPECT(memcmp(to, from, 1000) == 0);
+    mx_vmem_unmap(to, SIZE, 0);
+  }
+  mx_vmem_unmap(from, SIZE, 0);
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
+  test_copies();
   test_looks();
   test_ranges();
   test_blocks();
