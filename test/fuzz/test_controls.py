@@ -41,7 +41,7 @@ CONTROLS = {
         ("posix_memalign changes errno", "api/api_posix.c", "  errno = saved;\n", ""),
         ("calloc of too much answers a small block", "alloc/slow.c",
          "if (mx_mul_overflow(count, size, &total)) total = SIZE_MAX;", "(void)mx_mul_overflow(count, size, &total);"),
-        ("realloc keeps a byte less", "alloc/realloc.c", "memcpy(fresh, p, keep);", "memcpy(fresh, p, keep - (keep > 0));"),
+        ("realloc keeps a byte less", "alloc/realloc.c", "mx_vmem_copy(fresh, p, keep);", "memcpy(fresh, p, keep - (keep > 0));"),
     ],
 }
 
