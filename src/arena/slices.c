@@ -292,8 +292,8 @@ static claim_t claim_from(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slice
   return claim_in(arenas, arena, r, pick == PICK_DIRTY, out);
 }
 
-// The next arena before `end` with so many free slices, or NULL; *at is behind it. Beside hundreds
-// that are nearly full this loop is what a search costs.
+// The next arena before `end` with so many free slices, or NULL; *at goes behind it. Beside
+// hundreds that are nearly full this loop is what a search costs.
 static mx_noinline mx_arena_t* next_roomy(const mx_arenas_t* arenas, size_t slices, size_t* at,
                                           size_t end) {
   for (size_t i = *at; i < end; i++) {
@@ -302,7 +302,6 @@ static mx_noinline mx_arena_t* next_roomy(const mx_arenas_t* arenas, size_t slic
     *at = i + 1;
     return arena;
   }
-  *at = end;
   return NULL;
 }
 

@@ -119,16 +119,25 @@ static uint64_t next(uint64_t* state) {
 
 // ---- scenes ------------------------------------------------------------------------------------
 
-static void churn(size_t live, size_t count, uint64_t seed) {
+// Replaces blocks of `least` bytes and up to `often` more, every so many-th up to `seldom` more.
+typedef struct sizes_s {
+  size_t least, often, seldom, every;
+} sizes_t;
+
+static void churn_sizes(size_t live, size_t count, uint64_t seed, sizes_t s) {
   void** const blocks = get(live * sizeof(void*));
   memset(blocks, 0, live * sizeof(void*));
   for (size_t i = 0; i < count; i++) {
     const size_t at = next(&seed) % live;
     verify_free(blocks[at]);
-    blocks[at] = signed_block(16 + next(&seed) % (i % 50 == 0 ? 20000 : 1000));
+    blocks[at] = signed_block(s.least + next(&seed) % (i % s.every == 0 ? s.seldom : s.often));
   }
   for (size_t i = 0; i < live; i++) verify_free(blocks[i]);
   free(blocks);
+}
+
+static void churn(size_t live, size_t count, uint64_t seed) {
+  churn_sizes(live, count, seed, (sizes_t){16, 1000, 20000, 50});
 }
 
 static void small(void) { churn(3000, 60000, 1); }
@@ -327,17 +336,7 @@ static void bulk(size_t mib) {
 }
 
 static void* replace_many_sizes(void* arg) {
-  static const size_t live = 400;
-  uint64_t seed = (uintptr_t)arg;
-  void** const blocks = get(live * sizeof(void*));
-  memset(blocks, 0, live * sizeof(void*));
-  for (size_t i = 0; i < 6000; i++) {
-    const size_t at = next(&seed) % live;
-    verify_free(blocks[at]);
-    blocks[at] = signed_block(3000 + next(&seed) % (i % 8 == 0 ? 67000 : 6200));
-  }
-  for (size_t i = 0; i < live; i++) verify_free(blocks[i]);
-  free(blocks);
+  churn_sizes(400, 6000, (uintptr_t)arg, (sizes_t){3000, 6200, 67000, 8});
   return NULL;
 }
 
