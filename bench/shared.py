@@ -36,7 +36,7 @@ TRIES = 3
 MOST = 3  # variables of a program that the table names
 # What belongs to one page, or to one thread (a ring of slices, or a transfer cache, to several
 # where there are many).
-OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links|ring)(->|\.)|^own in ")
+OWN = re.compile(r"^(page|next|first|p|theap|words|entry|t|links|ring)(->|\.)|^own in |^lock_of\(t\)")
 FREES = re.compile(r"free|_Zd|delete")
 ALLOCATES = re.compile(r"alloc|memalign|strn?dup|_Zn|new|realpath")
 TIMEOUT = 300

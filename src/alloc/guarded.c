@@ -31,7 +31,7 @@
 #define RECORDS_MAX MX_GUARDED_RECORDS
 
 mx_guarded_t* mx_guarded_records;
-static mx_lock_t lock;
+static mx_at_start mx_lock_t lock;
 static mx_guarded_t* freed[FREED_MAX];
 static size_t freed_next;
 static mx_atomic(int) live;

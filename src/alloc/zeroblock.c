@@ -23,7 +23,7 @@ typedef struct taken_s {
   size_t cursor;             // places are taken in turn, so that a freed one waits the longest
 } taken_t;
 
-static mx_lock_t zero_lock;
+static mx_at_start mx_lock_t zero_lock;
 static mx_page_t *first_open, *last_open;
 
 // Nothing else uses that field of such a record.

@@ -50,9 +50,10 @@
 #include <intrin.h>
 #endif
 
-// A small variable that every start of a program touches. It lies with the initialised data, on OS
-// pages that the dynamic linker writes in any case: each other one would cost a fault. The checker
-// of the proofs takes a variable that is declared without its section for another one.
+// A small variable that every start of a program touches, or each fork of one with threads. It lies
+// with the initialised data, on OS pages that the dynamic linker writes in any case: each other one
+// would cost a fault. The checker of the proofs takes a variable that is declared without its
+// section for another one.
 #if defined(__GNUC__) && defined(__ELF__) && !defined(__CPROVER__)
 #define mx_at_start __attribute__((section(".data.mx_at_start")))
 #else

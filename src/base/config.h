@@ -183,9 +183,8 @@
 #define MX_MAGAZINES 0
 #endif
 
-// Whether a thread that ends leaves its pages together for the next one. Where blocks have canaries
-// a thread's end looks at them.
-#define MX_PARKS (!MX_PADDING && !MX_TRACK)
+// Whether a thread that ends leaves its pages together for the next one.
+#define MX_PARKS (!MX_TRACK)
 
 mx_static_assert(MX_SECURE >= 0 && MX_SECURE <= 5, "MI_SECURE is a level from 0 to 5");
 mx_static_assert(MX_DEBUG >= 0 && MX_DEBUG <= 3, "MI_DEBUG is a level from 0 to 3");

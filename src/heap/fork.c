@@ -12,7 +12,7 @@
 //     otherwise the page's blocks all count as live, so each can still be freed, and at worst those
 //     that were free are lost. Blocks that a vanished thread was about to get or had just given up
 //     are in no list; nobody has them, so that is the same loss. Builds with bits for live blocks
-//     make the list anew, and lose nothing. Then the page is abandoned.
+//     make the list anew, and lose nothing. Then the page is the forking thread's, or abandoned.
 //   pages that are owned though no thread owns them: they were on their way. The same.
 //   slices that are neither free nor a page's: claimed, or half released. They become free.
 //   records of vanished threads' theaps, for use again. Spare ones are lost.
@@ -49,10 +49,12 @@
 #include "os_pages.h"
 #include "parked.h"
 #include "subproc.h"
+#include "theap.h"
 #include "theap_record.h"
 #include "thread_life.h"
 #include "transfer.h"
 
+#define ADOPTED_MOST 512
 #define SEEN_WORDS (MX_PAGE_BLOCKS_MAX / MX_WORD_BITS)
 
 // ---- locks -------------------------------------------------------------------------------------
@@ -147,7 +149,21 @@ static bool is_vanished(const mx_page_t* page) {
   return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0 && !mx_page_is_mine(page);
 }
 
-static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
+// Keeps a page that has free blocks for this thread: to list one with those that anybody may take
+// writes to a bitmap for each bin, of which each has an OS page that the child would copy. Not more
+// than a few: what the child has more of is for its next threads, too.
+static bool adopt(mx_page_t* page, size_t* left) {
+  if (*left == 0 || page->used == 0 || !mx_page_has_free(page) || mx_page_is_closed(page)) {
+    return false;
+  }
+  mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
+  if (theap == NULL) return false;
+  --*left;
+  mx_theap_adopt(theap, page);
+  return true;
+}
+
+static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* left) {
   for (size_t i = 0; i < arena->slices;) {
     if (mx_bits_test(arena->free, i)) {
       i++;
@@ -175,17 +191,18 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena) {
     mx_page_set_theap(page, NULL);
     page->next = page->prev = NULL;
     mx_page_collect(page);
-    mx_page_abandon(page);
+    if (!adopt(page, left)) mx_page_abandon(page);
   }
 }
 
 static void repair_arenas(mx_arenas_t* arenas) {
+  size_t left = ADOPTED_MOST;
   mx_store_relaxed(&arenas->purging, 0);
   const size_t count = mx_load_acquire(&arenas->count);
   intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
-    repair_arena(arenas, arena);
+    repair_arena(arenas, arena, &left);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_store_relaxed(&arena->lacks, SIZE_MAX);

@@ -13,7 +13,7 @@
 #include "own_ranges.h"
 #include "page_list.h"
 
-static mx_lock_t os_records_lock;
+static mx_at_start mx_lock_t os_records_lock;
 static mx_page_t* os_records;
 
 // What stands behind the record of a page in hardened builds: whose its addresses are, if they are

@@ -22,7 +22,7 @@
 // Who looks for what waits: each thread every so many slow visits, and when it ends; the background
 // thread in each round; and whatever gives back all at once (a forced collection, an allocation
 // that would fail, a memory limit, the end of a sub-process, the child of a fork). Builds with
-// canaries look at all blocks of a thread that ends, and park nothing.
+// canaries look at all blocks of a thread that ends before they park its theap, too.
 #include "../base/options.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -152,14 +152,17 @@ static bool has_nodes(const mx_heap_t* heap) {
   return heap->numa_node >= 0 || mx_option(arena_is_numa_local) != 0;
 }
 
-// Whether so many slices may wait beside those that do.
+// Whether so many slices may wait beside those that do, and there is a place.
 static bool parked_have_room(const mx_subproc_t* subproc, size_t slices) {
   size_t all = slices;
+  bool has_place = false;
   if (slices > PARKED_SLICES) return false;
   for (size_t i = 0; i < MX_PARKED_MAX; i++) {
     const mx_parked_t* const place = &subproc->parked[i];
     if (mx_load_relaxed(&place->theap) != NULL) all += mx_load_relaxed(&place->slices);
+    else if (i < (size_t)mx_option(theap_retain)) has_place = true;
   }
+  if (!has_place) return false;
   const intptr_t free = mx_max(mx_load_relaxed(&subproc->arenas.purgeable), (intptr_t)0);
   return (intptr_t)all + free <= mx_arenas_may_wait(&subproc->arenas);
 }
@@ -192,6 +195,7 @@ bool mx_theap_park(mx_theap_t* first) {
   bool is_parked = (is_main && holding.live <= holding.carved / 2 &&
                     parked_have_room(subproc, holding.slices));
   if (is_parked) {
+    if (MX_PADDING) mx_theap_verify(first);
     const uintptr_t tid = first->tid;
     pass_pages(first, 0);
     first->sampling.credit = 0;

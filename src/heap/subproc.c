@@ -20,7 +20,7 @@
 #include "thread_life.h"
 #include "transfer.h"
 
-mx_lock_t mx_subproc_list_lock;
+mx_at_start mx_lock_t mx_subproc_list_lock;
 
 static mx_subproc_t* subproc_records;
 

@@ -28,17 +28,25 @@
 #define THREADS 8             // that share one
 
 typedef struct mx_transfers_s {
-  mx_aligned(MX_CACHE_LINE) mx_lock_t lock;  // of what follows; nothing is taken while it is held
-  mx_atomic(size_t) bytes;                   // hints without the lock, as are the counts
+  mx_aligned(MX_CACHE_LINE) mx_atomic(size_t) bytes;  // hints without the lock, as are the counts
   mx_atomic(uint32_t) counts[MX_BIN_COUNT];
   mx_block_t* first[MX_BIN_COUNT];
   uint32_t least[MX_BIN_COUNT];  // so many were there all the time since the last look
 } mx_transfers_t;
 
+// Nothing is taken while one is held. Apart from the caches, most of which are never touched: a
+// fork of a process with threads takes all locks.
+typedef struct transfer_lock_s {
+  mx_aligned(MX_CACHE_LINE) mx_lock_t lock;
+} transfer_lock_t;
+
 mx_at_start mx_atomic(bool) mx_has_transfers;
 size_t mx_transfer_most = 512 * MX_KIB;
 static mx_transfers_t transfers[CACHES];
+static mx_at_start transfer_lock_t transfer_locks[CACHES];
 static mx_atomic(uint64_t) transfers_seen;  // when what is not used was looked for, clock in ms
+
+static mx_lock_t* lock_of(const mx_transfers_t* t) { return &transfer_locks[t - transfers].lock; }
 
 static size_t caches_now(void) {
   const int64_t threads = mx_load_relaxed(&mx_subproc_main.main_heap.counters.threads.current);
@@ -72,7 +80,7 @@ bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
   mx_call_enter();
-  const bool is_locked = mx_lock_try(&t->lock);
+  const bool is_locked = mx_lock_try(lock_of(t));
   mx_block_t* const first = (is_locked ? t->first[bin] : NULL);
   if (is_locked && first != block) {
     block->next = (uintptr_t)first;
@@ -80,7 +88,7 @@ bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block
     count_transfers(t, bin, 1, size);
     if (!mx_load_relaxed(&mx_has_transfers)) mx_store_relaxed(&mx_has_transfers, true);
   }
-  if (is_locked) mx_lock_release(&t->lock);
+  if (is_locked) mx_lock_release(lock_of(t));
   if (mx_unlikely(first == block)) mx_remote_refuse(page, block);
   mx_call_leave();
   return is_locked;
@@ -93,13 +101,13 @@ bool mx_transfer_has(const mx_theap_t* theap, size_t bin) {
 mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin) {
   mx_transfers_t* const t = transfers_of(theap, caches_now());
   if (theap->heap != &mx_subproc_main.main_heap || mx_heap_node(theap->heap) >= 0) return NULL;
-  if (!mx_lock_try(&t->lock)) return NULL;
+  if (!mx_lock_try(lock_of(t))) return NULL;
   mx_block_t* const block = t->first[bin];
   if (block != NULL) {
     t->first[bin] = (mx_block_t*)block->next;
     count_transfers(t, bin, (size_t)-1, mx_bin_size(bin));
   }
-  mx_lock_release(&t->lock);
+  mx_lock_release(lock_of(t));
   return block;
 }
 
@@ -139,9 +147,9 @@ static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
 
 // Never waits: who has the lock may be the very call that a signal interrupted.
 static void flush_bin(mx_transfers_t* t, size_t bin, bool force) {
-  if (!mx_lock_try(&t->lock)) return;
+  if (!mx_lock_try(lock_of(t))) return;
   mx_block_t* block = cut_off(t, bin, force);
-  mx_lock_release(&t->lock);
+  mx_lock_release(lock_of(t));
   for (mx_block_t* next; block != NULL; block = next) {
     next = (mx_block_t*)block->next;
     give_to_page(block);
@@ -177,7 +185,7 @@ void mx_transfer_forget(void) {
 
 bool mx_transfer_visit_locks(mx_lock_visit_fn* visit) {
   for (size_t i = 0; i < CACHES; i++) {
-    if (!visit(&transfers[i].lock)) return false;
+    if (!visit(&transfer_locks[i].lock)) return false;
   }
   return true;
 }

@@ -6,7 +6,7 @@
 
 #include "../os/os.h"
 
-static mx_lock_t settings_lock;
+static mx_at_start mx_lock_t settings_lock;
 static bool is_open;   // its holder's
 static bool is_fixed;  // written by the start, under the lock
 

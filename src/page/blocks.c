@@ -85,18 +85,22 @@ static size_t room_of(const mx_page_t* page) { return (size_t)(mx_page_end(page)
 
 // Where each slice that a page takes is a call of the OS, pages of many slices take more of them:
 // as many as they have, up to this. A write that misses its block by as much would mostly meet the
-// same page in any case.
+// same page in any case. Where a guard lies behind each page, one of fewer slices takes all: each
+// time that a guard moves is two calls, and an OS page to touch anew.
 #define EXTEND_MOST ((size_t)MX_MEDIUM_PAGE_SLICES)
+
+// How many slices a page takes at once, if it can have more than it needs.
+static size_t slices_ahead(const mx_page_t* page, size_t all) {
+  if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) return mx_min(page->slice_count, EXTEND_MOST);
+  return MX_GUARD_PAGES ? all : 0;
+}
 
 // Takes slices behind a page that needs `need`: how many.
 static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   const size_t next = page->slice_index + page->slice_count;
   const size_t all = mx_page_slices_for(page->block_size);
-  if (MX_SCATTER && all > MX_MEDIUM_PAGE_SLICES) {
-    const size_t ahead = mx_min(page->slice_count, EXTEND_MOST);
-    const size_t wanted = mx_min(mx_max(ahead, need), all - page->slice_count);
-    if (mx_slices_extend(arenas, page->arena, next, wanted, true)) return wanted;
-  }
+  const size_t ahead = mx_min(slices_ahead(page, all), all - page->slice_count);
+  if (ahead > need && mx_slices_extend(arenas, page->arena, next, ahead, true)) return ahead;
   return mx_slices_extend(arenas, page->arena, next, need, true) ? need : 0;
 }
 

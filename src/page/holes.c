@@ -20,7 +20,7 @@
 
 // Each side writes its own word before it reads the other's, so one of them sees the other.
 static mx_atomic(int) forbidden;
-static mx_lock_t making;
+static mx_at_start mx_lock_t making;
 
 void mx_holes_forbid(void) {
   mx_call_enter();

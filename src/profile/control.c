@@ -10,7 +10,7 @@
 #include "../page/holes.h"
 #include "profile.h"
 
-static mx_lock_t control_lock;
+static mx_at_start mx_lock_t control_lock;
 
 // ---- samples -----------------------------------------------------------------------------------
 
@@ -113,9 +113,11 @@ bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
 }
 
 void mx_prof_after_fork(bool had_threads) {
-  mx_prof_records_after_fork();
-  mx_prof_trace_after_fork();
-  mx_prof_scratch_after_fork();
+  if (mx_prof_is_prepared) {
+    mx_prof_records_after_fork();
+    mx_prof_trace_after_fork();
+    mx_prof_scratch_after_fork();
+  }
   // What the parent has drawn is its own.
   if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();
   if (had_threads) mx_host_walk_after_fork();

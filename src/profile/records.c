@@ -17,7 +17,7 @@
 #define COMMIT_STEP (64 * MX_KIB)
 #define REGION_MIN (256 * MX_KIB)
 
-static mx_lock_t prof_lock;
+static mx_at_start mx_lock_t prof_lock;
 static uint8_t* region;  // NULL: never started
 static size_t region_size, region_used, region_committed;
 static mx_site_t** site_buckets;

@@ -41,7 +41,7 @@ typedef struct report_s {
   size_t count, bytes;
 } report_t;
 
-static mx_lock_t leaks_lock;
+static mx_at_start mx_lock_t leaks_lock;
 static origin_t** buckets;
 static origin_t* spares;
 

@@ -125,7 +125,7 @@ const char* mx_option_unused(int option) {
     case mx_opt_zero_on_free:
       return (option == mx_opt_zero_on_free ? CHECKS_FREES : MX_PADDING)
                  ? NULL : "only builds that check blocks (MI_SECURE, MI_DEBUG) do that";
-    case mx_opt_theap_retain: return MX_PARKS ? NULL : "a thread's end looks at all its blocks";
+    case mx_opt_theap_retain: return MX_PARKS ? NULL : "builds for tools abandon each page";
     case mx_opt_leak_report: return LISTS_LEAKS ? NULL : "only debug builds list live blocks";
     case mx_opt_page_commit_on_demand: return "OS pages are counted as they are carved, always";
     case mx_opt_page_max_reclaim: return "a page that was taken over is used at once";

@@ -14,7 +14,7 @@
 #define OWN_MAX 8  // frames of the library that are left out
 
 mx_used static mx_thread_local bool inside;
-static bool is_stopped;
+static mx_at_start bool is_stopped;
 static mx_atomic(bool) is_loaded;  // the unwinder: nothing is allocated any more
 
 static int backtrace_lasting(void** frames, int most) {

@@ -129,6 +129,7 @@ static int child(const mx_page_t* page) {
   static void* fresh[FRESH];
   mi_register_error(on_error, NULL);
   if (MX_DEBUG_FILL) EXPECT(page->free != NULL && is_filled(page));
+  EXPECT(page->free == NULL || mx_page_is_mine(page));
   for (int i = 0; i < FRESH; i++) {
     fresh[i] = mi_malloc(SIZE);
     EXPECT(fresh[i] != NULL && is_new(fresh, i));
