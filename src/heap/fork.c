@@ -164,11 +164,8 @@ static bool adopt(mx_page_t* page, size_t* left) {
 }
 
 static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* left) {
-  for (size_t i = 0; i < arena->slices;) {
-    if (mx_bits_test(arena->free, i)) {
-      i++;
-      continue;
-    }
+  size_t i = 0;
+  while ((i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices) {
     uint8_t* const slice = arena->start + i * MX_SLICE_SIZE;
     mx_page_t* const page = mx_pagemap_get(slice);
     if (page != mx_arena_record(arena, i)) {

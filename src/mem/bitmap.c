@@ -61,6 +61,15 @@ size_t mx_bits_find_last(const mx_bits_t* a, size_t below) {
   return SIZE_MAX;
 }
 
+size_t mx_bits_next_clear(const mx_bits_t* a, size_t bits, size_t from) {
+  while (from < bits) {
+    const uint64_t clear = ~mx_load_relaxed(&a[from / MX_WORD_BITS]) >> from % MX_WORD_BITS;
+    if (clear != 0) return mx_min(from + mx_bit_low(clear), bits);
+    from = mx_align_up(from + 1, MX_WORD_BITS);
+  }
+  return bits;
+}
+
 bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n) {
   for (size_t i = first, length; i < first + n; i += length) {
     length = part_length(i, first + n - i);

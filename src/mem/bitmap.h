@@ -20,6 +20,8 @@ size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, siz
                         size_t align, size_t offset);
 // The highest bit below `below` that is set; SIZE_MAX when there is none.
 size_t mx_bits_find_last(const mx_bits_t* a, size_t below);
+// The lowest bit from `from` on that is clear, of the first `bits`; `bits` when there is none.
+size_t mx_bits_next_clear(const mx_bits_t* a, size_t bits, size_t from);
 // Clears a run that must be all set: true, or false with nothing changed.
 bool mx_bits_try_claim(mx_bits_t* a, size_t first, size_t n);
 // Sets a run; answers how many of the bits were clear before.

@@ -394,14 +394,8 @@ bool mx_page_is_valid(const mx_page_t* page) {
 // A page may come and go meanwhile; then its extent is as good as none.
 mx_unsynchronised mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index) {
   mx_check(*index <= arena->slices);
-  for (size_t i = *index; i < arena->slices; i++) {
-    const uint64_t in_use = ~mx_load_relaxed(&arena->free[i / MX_WORD_BITS]) >> i % MX_WORD_BITS;
-    if (in_use == 0) {
-      i |= MX_WORD_BITS - 1;
-      continue;
-    }
-    i += mx_bit_low(in_use);
-    if (i >= arena->slices) break;
+  size_t i = *index;
+  for (; (i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices; i++) {
     mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
     if (page == mx_arena_record(arena, i)) {
       *index = i + mx_max(mx_peek_uint32(&page->slice_count), 1);

@@ -53,6 +53,12 @@ static void check_last(size_t below) {
   EXPECT(mx_bits_find_last(bits, below) == (last > 0 ? last - 1 : SIZE_MAX), 0, below);
 }
 
+static void check_next_clear(size_t count, size_t from) {
+  size_t next = from;
+  while (next < count && model[next]) next++;
+  EXPECT(mx_bits_next_clear(bits, count, from) == next, from, count);
+}
+
 static bool agree(const mx_bits_t* words, const bool* with) {
   for (size_t i = 0; i < BITS; i++) {
     if (mx_bits_test(words, i) != with[i]) return false;
@@ -174,6 +180,10 @@ int main(void) {
     fill(bits, model, longest[k / 2], k % 2 == 0);
     fill(other, second, chance(2) == 0 ? 150 : 0, true);
     for (size_t below = 0; below <= BITS; below++) check_last(below);
+    for (size_t i = 0; i <= BITS; i++) {
+      check_next_clear(BITS, i);
+      check_next_clear(i, 0);
+    }
     for (size_t first = 0; first < BITS; first++) {
       for (size_t n = 1; first + n <= BITS; n += 1 + chance(3)) check_changes(first, n);
     }
