@@ -2,13 +2,15 @@
 // What forks cost: `forks KIND COUNT`, KIND one of
 //
 //   exit    the child ends at once
+//   busy    the same, while another thread of the parent replaces 2,000 blocks of its own
 //   work    the child allocates and frees 200 blocks and ends
 //   exec    the child runs this program anew, which allocates one block and ends
 //
 // The parent holds 1,000 blocks and exchanges 20 of them between two forks. It prints one line:
-// microseconds of processor time for each fork, parent and child together; page faults of the
-// parent and of the child for each fork; KiB of page tables.
+// microseconds of processor time for each fork, of the thread that forks and the child
+// together; page faults of either for each fork; KiB of page tables.
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +19,33 @@
 #include <unistd.h>
 
 #define LIVE 1000
+#define BUSY 2000
 
 static void* volatile live[LIVE];
 static char* self;
+static volatile int is_over;
 
 static void exchange(int from, int count) {
   for (int i = from; i < from + count; i++) {
     free(live[i % LIVE]);
     live[i % LIVE] = malloc((size_t)(16 + i % 400));
   }
+}
+
+static void* replace(void* unused) {
+  static void* blocks[BUSY];
+  unsigned random = 1;
+  (void)unused;
+  while (!is_over) {
+    random = random * 1103515245 + 12345;
+    void** const place = &blocks[(random >> 8) % BUSY];
+    const size_t size = 16 + (random >> 20) % 1000;
+    free(*place);
+    *place = malloc(size);
+    if (*place != NULL) memset(*place, 1, size);
+  }
+  for (int i = 0; i < BUSY; i++) free(blocks[i]);
+  return NULL;
 }
 
 static void be_child(const char* kind) {
@@ -59,7 +79,11 @@ int main(int argc, char** argv) {
   exchange(0, LIVE);
   struct rusage own_before, own, children;
   const int count = atoi(argv[2]);
-  getrusage(RUSAGE_SELF, &own_before);
+  const int is_busy = (strcmp(argv[1], "busy") == 0);
+  pthread_t thread;
+  if (is_busy && pthread_create(&thread, NULL, replace, NULL) != 0) return 1;
+  if (is_busy) usleep(100000);  // it has all its blocks
+  getrusage(RUSAGE_THREAD, &own_before);
   for (int i = 0; i < count; i++) {
     int status = 1;
     const pid_t child = fork();
@@ -67,7 +91,9 @@ int main(int argc, char** argv) {
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
     exchange(i * 20, 20);
   }
-  getrusage(RUSAGE_SELF, &own);
+  getrusage(RUSAGE_THREAD, &own);
+  is_over = 1;
+  if (is_busy) pthread_join(thread, NULL);
   getrusage(RUSAGE_CHILDREN, &children);
   printf("%.1f %.1f %.1f %ld\n",
          (usecs_of(&own) - usecs_of(&own_before) + usecs_of(&children)) / count,

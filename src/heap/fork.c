@@ -114,8 +114,14 @@ void mx_heap_after_fork_parent(void) { let_go(&mx_fork_let_go, false); }
 
 // Where it is noted of each block whether it is live, all that are not become the list, whatever
 // was being done to it and to the quarantine: a block is noted as live before it is handed out, and
-// as free when nobody has it. Those on the list of other threads' frees are neither.
+// as free when nobody has it. Those on the list of other threads' frees are neither. Where nothing
+// was being done nothing is written: each OS page that is would be copied.
 static void rebuild_list(mx_page_t* page) {
+  size_t count;
+  if (mx_page_is_consistent(page, &count)) {
+    page->used = page->capacity - (uint32_t)count;
+    return;
+  }
   page->free = NULL;
   page->used = page->capacity;
   if (MX_QUARANTINE) mx_page_forget_delay(page);
@@ -187,7 +193,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* left) {
     page->is_listed = 0;
     mx_page_set_theap(page, NULL);
     page->next = page->prev = NULL;
-    mx_page_collect(page);
+    if (page->free == NULL) mx_page_collect(page);
     if (!adopt(page, left)) mx_page_abandon(page);
   }
 }

@@ -105,6 +105,38 @@ void mx_page_forget_delay(mx_page_t* page) {
   for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) *mx_page_wait_place(page, i) = NULL;
 }
 
+static bool has_live_bit(const mx_page_t* page, const mx_block_t* block) {
+  return (mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) != 0;
+}
+
+// Whether what is noted of the block is whole, and says that it is free or not.
+static bool is_noted(const mx_page_t* page, const mx_block_t* block, bool is_free) {
+  if (!MX_PADDING) return has_live_bit(page, block) != is_free;
+  const uint64_t state = mx_pad_state(page, block);
+  return mx_pad_is_state(state, page->block_size) && mx_pad_is_free(state) == is_free;
+}
+
+bool mx_page_is_consistent(const mx_page_t* page, size_t* count) {
+  uint64_t seen[MX_PAGE_BLOCKS_MAX / MX_WORD_BITS];
+  *count = 0;
+  if (MX_DEBUG_FILL) return false;
+  memset(seen, 0, sizeof(seen));
+  if (!mx_freelist_mark(page, page->free, seen, count)) return false;
+  // What waits is a list of one block.
+  for (size_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
+    if (!mx_freelist_mark(page, *mx_page_wait_place(page, i), seen, count)) return false;
+  }
+  // A current page counts one more.
+  const size_t all = *count + page->used;
+  if (all != page->capacity && all != page->capacity + (size_t)1) return false;
+  for (size_t i = 0; i < page->capacity; i++) {
+    const mx_block_t* const block =
+        (const mx_block_t*)(const void*)(page->start + i * page->block_size);
+    if (!is_noted(page, block, mx_has_bit(seen, i))) return false;
+  }
+  return true;
+}
+
 bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {
   if (MX_PADDING) {
     const uint64_t state = mx_pad_state(page, block);
@@ -114,5 +146,5 @@ bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {
     if (MX_LIVE_BITS) end_live(page, block);
     return true;
   }
-  return (mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) == 0;
+  return !has_live_bit(page, block);
 }

@@ -84,9 +84,11 @@ static void waits_for_no_block(mx_page_t* page) {
   *mx_page_wait_place(page, 0) = (mx_block_t*)live[BLOCKS - 2];  // which is in use
 }
 
-// The other thread had a block in hand that it had not filled yet, as a free one is in debug builds.
+// The other thread had a block in hand that it had not filled or cleared yet, as a free one is in
+// hardened builds.
 static void half_filled(mx_page_t* page) {
   memset((char*)page->free + sizeof(mx_block_t), 1, SIZE / 2);
+  page->free = mx_block_next(page, page->free);
 }
 
 static const struct { const char* name; void (*enter)(mx_page_t* page); } states[] = {
