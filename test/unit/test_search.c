@@ -138,6 +138,8 @@ static void* leave_all(void* arg) {
   return NULL;
 }
 
+#define FOUND_MOST (MX_WAIT_PLACES > 1 ? 400 : 1)
+
 static void find_stale(mx_page_t* page, size_t size) {
   mx_subproc_t* const s = &mx_subproc_main;
   const size_t bin = mx_bin_of(size + MX_PAD);
@@ -146,12 +148,19 @@ static void find_stale(mx_page_t* page, size_t size) {
   EXPECT(mx_bits_set(mx_arena_abandoned(page->arena, bin), page->slice_index, 1) == 1);
   mx_add_relaxed(&s->listed[bin], (size_t)1);
   mx_count_add(&s->main_heap.counters.pages_abandoned, 1);
-  void* const p = mi_malloc(size);
-  EXPECT(mx_pagemap_get(p) != page && mx_pagemap_get(p)->bin == bin);
-  EXPECT(!mx_bits_test(mx_arena_abandoned(page->arena, bin), page->slice_index));
+  // Where blocks come back at random a page of an earlier thread may have one free, and come first.
+  void* got[FOUND_MOST];
+  size_t count = 0;
+  bool is_left = true;
+  for (; is_left && count < FOUND_MOST; count++) {
+    got[count] = mi_malloc(size);
+    EXPECT(mx_pagemap_get(got[count]) != page && mx_pagemap_get(got[count])->bin == bin);
+    is_left = mx_bits_test(mx_arena_abandoned(page->arena, bin), page->slice_index);
+  }
+  EXPECT(!is_left);
   EXPECT(mx_load_relaxed(&page->owner) == 0 && page->is_listed == was_listed);
   EXPECT(audit(s) == 0);
-  mi_free(p);
+  while (count > 0) mi_free(got[--count]);
 }
 
 static void test_stale(void* (*leave)(void*), size_t size, size_t wanted) {
