@@ -158,18 +158,18 @@ static bool is_vanished(const mx_page_t* page) {
 // Keeps a page that has free blocks for this thread: to list one with those that anybody may take
 // writes to a bitmap for each bin, of which each has an OS page that the child would copy. Not more
 // than a few: what the child has more of is for its next threads, too.
-static bool adopt(mx_page_t* page, size_t* left) {
-  if (*left == 0 || page->used == 0 || !mx_page_has_free(page) || mx_page_is_closed(page)) {
+static bool adopt(mx_page_t* page, size_t* adoptable) {
+  if (*adoptable == 0 || page->used == 0 || !mx_page_has_free(page) || mx_page_is_closed(page)) {
     return false;
   }
   mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
   if (theap == NULL) return false;
-  --*left;
+  --*adoptable;
   mx_theap_adopt(theap, page);
   return true;
 }
 
-static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* left) {
+static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptable) {
   size_t i = 0;
   while ((i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices) {
     uint8_t* const slice = arena->start + i * MX_SLICE_SIZE;
@@ -194,18 +194,18 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* left) {
     mx_page_set_theap(page, NULL);
     page->next = page->prev = NULL;
     if (page->free == NULL) mx_page_collect(page);
-    if (!adopt(page, left)) mx_page_abandon(page);
+    if (!adopt(page, adoptable)) mx_page_abandon(page);
   }
 }
 
 static void repair_arenas(mx_arenas_t* arenas) {
-  size_t left = ADOPTED_MOST;
+  size_t adoptable = ADOPTED_MOST;
   mx_store_relaxed(&arenas->purging, 0);
   const size_t count = mx_load_acquire(&arenas->count);
   intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
-    repair_arena(arenas, arena, &left);
+    repair_arena(arenas, arena, &adoptable);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_store_relaxed(&arena->lacks, SIZE_MAX);

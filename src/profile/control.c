@@ -113,9 +113,9 @@ bool mx_prof_visit_control_locks(mx_lock_visit_fn* visit) {
 }
 
 void mx_prof_after_fork(bool had_threads) {
+  mx_prof_trace_after_fork();
   if (mx_prof_is_prepared) {
     mx_prof_records_after_fork();
-    mx_prof_trace_after_fork();
     mx_prof_scratch_after_fork();
   }
   // What the parent has drawn is its own.
