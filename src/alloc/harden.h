@@ -221,7 +221,7 @@ mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger, uint6
   const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
   if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
   else mx_block_set_next(page, block, next);
-  mx_fence_compiler();  // what waits or is listed is clear, as mx_page_is_consistent has it
+  mx_fence_compiler();  // what waits or is listed is clear, as the child of a fork has it
   if (MX_QUARANTINE) mx_page_wait(page, block, is_small);
   else page->free = block;
   mx_fence_compiler();  // as in mx_page_push

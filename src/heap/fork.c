@@ -114,14 +114,8 @@ void mx_heap_after_fork_parent(void) { let_go(&mx_fork_let_go, false); }
 
 // Where it is noted of each block whether it is live, all that are not become the list, whatever
 // was being done to it and to the quarantine: a block is noted as live before it is handed out, and
-// as free when nobody has it. Those on the list of other threads' frees are neither. Where nothing
-// was being done nothing is written: each OS page that is would be copied.
+// as free when nobody has it. Those on the list of other threads' frees are neither.
 static void rebuild_list(mx_page_t* page) {
-  size_t count;
-  if (mx_page_is_consistent(page, &count)) {
-    page->used = page->capacity - (uint32_t)count;
-    return;
-  }
   page->free = NULL;
   page->used = page->capacity;
   if (MX_QUARANTINE) mx_page_forget_delay(page);
@@ -137,16 +131,29 @@ static void rebuild_list(mx_page_t* page) {
   }
 }
 
+// What is noted of blocks says nothing of how far they are filled.
+static bool notes_agree(const mx_page_t* page, const uint64_t* free) {
+  return !MX_KNOWS_LIVE || (!MX_DEBUG_FILL && mx_page_notes_agree(page, free));
+}
+
+// A list that is whole stays: each OS page that is written to would be copied.
 static void repair_list(mx_page_t* page) {
   uint64_t seen[SEEN_WORDS];
   memset(seen, 0, sizeof(seen));
   size_t count = 0;
-  const bool is_list = mx_freelist_mark(page, page->free, seen, &count);
+  const bool is_list = mx_freelist_mark(page, page->free, seen, &count) &&
+                       (!MX_QUARANTINE || mx_page_mark_delayed(page, seen, &count));
   // A current page counts one more; that it is, is as uncertain as the rest.
   const size_t all = page->capacity - mx_holes_count(page);
   const bool is_whole = (is_list && (count + page->used == all || count + page->used == all + 1));
-  if (!is_whole) page->free = NULL;
-  page->used = (uint32_t)(is_whole ? all - count : all);
+  if (is_whole && notes_agree(page, seen)) {
+    page->used = (uint32_t)(all - count);
+  } else if (MX_KNOWS_LIVE) {
+    rebuild_list(page);
+  } else {
+    page->free = NULL;
+    page->used = (uint32_t)all;
+  }
 }
 
 // Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
@@ -187,8 +194,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
     }
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
-    if (MX_KNOWS_LIVE) rebuild_list(page);
-    else repair_list(page);
+    repair_list(page);
     page->retained_slot = 0;
     page->is_listed = 0;
     mx_page_set_theap(page, NULL);

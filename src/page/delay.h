@@ -65,6 +65,8 @@ MX_BEGIN_DECLS
 void mx_page_init_delay(mx_page_t* page);
 // Makes all waiting blocks free; false when there are none. Owner only.
 bool mx_page_end_delay(mx_page_t* page);
+// As mx_freelist_mark, for the blocks that wait.
+bool mx_page_mark_delayed(const mx_page_t* page, uint64_t* seen, size_t* count);
 // Lets none wait, where all lists are made anew.
 void mx_page_forget_delay(mx_page_t* page);
 MX_END_DECLS

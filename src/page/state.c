@@ -105,6 +105,14 @@ void mx_page_forget_delay(mx_page_t* page) {
   for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) *mx_page_wait_place(page, i) = NULL;
 }
 
+// What waits is a list of one block.
+bool mx_page_mark_delayed(const mx_page_t* page, uint64_t* seen, size_t* count) {
+  for (uint32_t i = 0; i < MX_WAIT_PLACES; i++) {
+    if (!mx_freelist_mark(page, *mx_page_wait_place(page, i), seen, count)) return false;
+  }
+  return true;
+}
+
 static bool has_live_bit(const mx_page_t* page, const mx_block_t* block) {
   return (mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) != 0;
 }
@@ -116,23 +124,11 @@ static bool is_noted(const mx_page_t* page, const mx_block_t* block, bool is_fre
   return mx_pad_is_state(state, page->block_size) && mx_pad_is_free(state) == is_free;
 }
 
-bool mx_page_is_consistent(const mx_page_t* page, size_t* count) {
-  uint64_t seen[MX_PAGE_BLOCKS_MAX / MX_WORD_BITS];
-  *count = 0;
-  if (MX_DEBUG_FILL) return false;
-  memset(seen, 0, sizeof(seen));
-  if (!mx_freelist_mark(page, page->free, seen, count)) return false;
-  // What waits is a list of one block.
-  for (size_t i = 0; MX_QUARANTINE && i < MX_WAIT_PLACES; i++) {
-    if (!mx_freelist_mark(page, *mx_page_wait_place(page, i), seen, count)) return false;
-  }
-  // A current page counts one more.
-  const size_t all = *count + page->used;
-  if (all != page->capacity && all != page->capacity + (size_t)1) return false;
+bool mx_page_notes_agree(const mx_page_t* page, const uint64_t* free) {
   for (size_t i = 0; i < page->capacity; i++) {
     const mx_block_t* const block =
         (const mx_block_t*)(const void*)(page->start + i * page->block_size);
-    if (!is_noted(page, block, mx_has_bit(seen, i))) return false;
+    if (!is_noted(page, block, mx_has_bit(free, i))) return false;
   }
   return true;
 }

@@ -19,11 +19,11 @@ mx_inline bool mx_page_has_live(const mx_page_t* page, const void* p) {
 }
 
 MX_BEGIN_DECLS
-// Of a page whose thread vanished in a fork, in the middle of anything: whether each block that
-// nobody has is on its list or waits, and no other, so that nothing has to be made anew; *count is
-// how many these are. False in builds that fill free blocks.
-bool mx_page_is_consistent(const mx_page_t* page, size_t* count);
-// Of such a page: whether nobody has the block; then all that is noted of it says so.
+// Whether what is noted of a page's blocks is whole, and says of those whose bits are set in `free`
+// that they are free, and of no other.
+bool mx_page_notes_agree(const mx_page_t* page, const uint64_t* free);
+// Of a page whose thread vanished in a fork, in the middle of anything: whether nobody has the
+// block; then all that is noted of it says so.
 bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block);
 // Puts a list of blocks that other threads freed onto the page's, without those that were freed
 // twice, which it reports; false when none is left. Owner only.
