@@ -97,7 +97,6 @@ static void small_and_large(void) {
   print_stats();
   print_set_aside();
   print_status("VmData");
-  print_status("VmSize");
 }
 
 // Blocks of 64 MiB, of which every `step`-th OS page is touched.

@@ -129,7 +129,8 @@ def test_arena_max_object_size():
 
 
 def test_max_vabits():
-    more("sizes", "VmSize", {"max_vabits": 32}, {})
+    # Before anything is allocated: what that maps depends on the random places of a debug build.
+    more("start", "reserved", {"max_vabits": 32}, {})
 
 
 def test_pagemap_commit():
