@@ -210,6 +210,7 @@ mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
   mx_store_relaxed(&arena->usable, slices);
   mx_store_relaxed(&arena->free_slices, slices);
   mx_store_relaxed(&arena->lacks, SIZE_MAX);
+  mx_store_relaxed(&arena->lacks_dirty, SIZE_MAX);
   if (MX_RANDOM_ADDRESS) {
     mx_store_relaxed(&arena->low_hint, (size_t)(mx_random64() % mx_min(slices, RANDOM_START)));
   }

@@ -73,6 +73,7 @@ typedef struct mx_arena_s {
   mx_atomic(size_t) usable;  // slices behind these are not handed out any more
   mx_atomic(size_t) free_slices;
   mx_atomic(size_t) lacks;     // no run of so many slices is free; SIZE_MAX: not known
+  mx_atomic(size_t) lacks_dirty;  // nor is one that begins with a dirty slice
   mx_atomic(intptr_t) purgeable_count;  // slices waiting to be purged
   mx_atomic(size_t) low_hint;  // no free slice lies below (a hint)
   struct mx_plot_s* plots;   // constant; for heaps that have addresses of their own, else NULL

@@ -2,17 +2,42 @@
 // Runs of free slices: their claim, and their return.
 #include "arena.h"
 
-// What is free is set before `lacks` is read; a search that found nothing sets `lacks` before it
-// looks once more. So one of them sees the other's.
-static void has_more(mx_arena_t* arena) {
+#define MEASURED_MOST 64  // a longer run ends what is known to lack
+
+// How many free slices lie side by side, those of a run that became free among them.
+static size_t measure_run(const mx_arena_t* arena, size_t index, size_t count) {
+  size_t end = index + count;
+  while (end < arena->slices && end - index < MEASURED_MOST && mx_bits_test(arena->free, end)) {
+    end++;
+  }
+  while (index > 0 && end - index < MEASURED_MOST && mx_bits_test(arena->free, index - 1)) index--;
+  return end - index;
+}
+
+// There is a run of `length`, and none that is longer but those that were there.
+static void raise_lack(mx_atomic(size_t)* lack, size_t length) {
+  size_t lacks = mx_load_relaxed(lack);
+  const size_t more = (length < MEASURED_MOST ? length + 1 : SIZE_MAX);
+  while (lacks < more && !mx_cas_weak_acq_rel(lack, &lacks, more)) {}
+}
+
+// What is free is set before these are read; a search that found nothing sets one before it looks
+// once more. So one of them sees the other's; and of two that free slices side by side, one sees
+// those of both.
+static void has_more(mx_arena_t* arena, size_t index, size_t count) {
   mx_fence_seq_cst();
-  if (mx_load_relaxed(&arena->lacks) != SIZE_MAX) mx_store_relaxed(&arena->lacks, SIZE_MAX);
+  const size_t lacks = mx_load_relaxed(&arena->lacks);
+  const size_t lacks_dirty = mx_load_relaxed(&arena->lacks_dirty);
+  if (lacks == SIZE_MAX && lacks_dirty == SIZE_MAX) return;
+  const size_t length = measure_run(arena, index, count);
+  raise_lack(&arena->lacks, length);
+  raise_lack(&arena->lacks_dirty, length);
 }
 
 bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count) {
   if (mx_bits_try_claim(arena->free, index, count)) return true;
   // Searches may have missed the part that was claimed for a moment.
-  has_more(arena);
+  has_more(arena, index, count);
   return false;
 }
 
@@ -27,7 +52,7 @@ void mx_arena_put_back(mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   mx_bits_set(arena->free, index, count);
-  has_more(arena);
+  has_more(arena, index, count);
   size_t low = mx_load_relaxed(&arena->low_hint);
   while (index < low && !mx_cas_weak_acq_rel(&arena->low_hint, &low, index)) {}
 }

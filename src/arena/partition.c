@@ -18,16 +18,6 @@
 #define LARGE_GAP ((size_t)16)  // a page as long as a plot begins among so many slices, or has
                                 // as many where others were
 
-// The lowest run of n bits that are set; SIZE_MAX when there is none.
-static size_t find_run(uint64_t word, size_t n) {
-  for (size_t have = 1; have < n;) {
-    const size_t step = mx_min(have, n - have);
-    word &= word >> step;
-    have += step;
-  }
-  return word == 0 ? SIZE_MAX : mx_bit_low(word);
-}
-
 void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition) {
   mx_plot_t* next = mx_load_relaxed(&partition->plots);
   for (mx_plot_t* plot; (plot = next) != NULL;) {
@@ -117,9 +107,9 @@ static bool add_plot(mx_arenas_t* arenas, mx_partition_t* partition) {
 static size_t find_own(const mx_plot_t* plot, const mx_slices_request_t* r) {
   const uint64_t own = mx_plot_free(plot) & mx_load_relaxed(&plot->own);
   if (own == 0) return SIZE_MAX;
-  const size_t i =
-      find_run(own & mx_load_relaxed(&plot->arena->committed[mx_plot_word(plot)]), r->dirty_room);
-  return i != SIZE_MAX ? i : find_run(own, r->dirty_room);
+  const uint64_t committed = mx_load_relaxed(&plot->arena->committed[mx_plot_word(plot)]);
+  const size_t i = mx_bits_find_in(own & committed, r->dirty_room);
+  return i != SIZE_MAX ? i : mx_bits_find_in(own, r->dirty_room);
 }
 
 // Slices that nobody had, apart from those in use.
@@ -146,8 +136,8 @@ static size_t find_unused(const mx_plot_t* plot, const mx_slices_request_t* r) {
 static size_t find_any(const mx_plot_t* plot, const mx_slices_request_t* r) {
   const uint64_t others = mx_load_relaxed(&plot->used) & ~mx_load_relaxed(&plot->own);
   const uint64_t may = mx_plot_free(plot) & ~others;
-  const size_t i = find_run(may, mx_min(r->room, MX_WORD_BITS));
-  return i != SIZE_MAX ? i : find_run(may, r->count);
+  const size_t i = mx_bits_find_in(may, mx_min(r->room, MX_WORD_BITS));
+  return i != SIZE_MAX ? i : mx_bits_find_in(may, r->count);
 }
 
 typedef size_t find_fn(const mx_plot_t* plot, const mx_slices_request_t* r);

@@ -10,7 +10,6 @@
 
 // Runs of at most this many slices are looked for among dirty slices first.
 #define DIRTY_FIRST_MAX 64
-#define DIRTY_START_TRIES 16
 
 #define PURGE_WAIT_MSECS 1000  // for slices that somebody purges
 
@@ -73,13 +72,12 @@ static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, 
     const size_t i = mx_bits_find_run(free, dirty, bits, r->count, from, align, offset);
     if (i != SIZE_MAX || r->count == 1) return i;
   }
-  for (unsigned tries = 0; tries < DIRTY_START_TRIES; tries++) {
+  for (;;) {
     const size_t i = mx_bits_find_run(free, dirty, bits, 1, from, align, offset);
     if (i == SIZE_MAX) return SIZE_MAX;
     from = mx_bits_find_run(free, NULL, bits, r->dirty_room, i, align, offset);
     if (from == i || from == SIZE_MAX) return from;
   }
-  return SIZE_MAX;
 }
 
 // Fresh runs of different lengths begin in different quarters of an arena, so that what is long
@@ -88,23 +86,6 @@ static size_t home_of(const mx_arena_t* arena, size_t room) {
   mx_check(room > 1);
   if (room == MX_MEDIUM_PAGE_SLICES) return arena->slices / 4;
   return room == MX_LARGE_PAGE_SLICES ? arena->slices / 2 : arena->slices / 4 * 3;
-}
-
-// Whether only the length of a run counts.
-static bool is_plain_run(const mx_slices_request_t* r) {
-  return r->room == r->count && r->align == 1;
-}
-
-// Nothing was found: the next searches for as much pass this arena over. True: something became
-// free meanwhile.
-static bool note_lack(mx_arena_t* arena, const mx_slices_request_t* r) {
-  if (!is_plain_run(r) || mx_load_relaxed(&arena->lacks) <= r->count) return false;
-  mx_store_relaxed(&arena->lacks, r->count);
-  mx_fence_seq_cst();
-  const size_t bits = mx_load_relaxed(&arena->usable);
-  if (mx_bits_find_run(arena->free, NULL, bits, r->count, 0, 1, 0) == SIZE_MAX) return false;
-  mx_store_relaxed(&arena->lacks, SIZE_MAX);
-  return true;
 }
 
 static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
@@ -117,6 +98,29 @@ static size_t find_clean(const mx_arenas_t* arenas, const mx_arena_t* arena,
   const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
   return mx_bits_find_run(arena->free, NULL, mx_load_relaxed(&arena->usable), r->room, from, align,
                           offset);
+}
+
+static size_t find_place(const mx_arenas_t* arenas, const mx_arena_t* arena,
+                         const mx_slices_request_t* r, bool dirty, size_t from) {
+  return dirty ? find_dirty(arena, r, from) : find_clean(arenas, arena, r, from);
+}
+
+// Whether only the length of a run counts.
+static bool is_plain_run(const mx_slices_request_t* r) {
+  return r->room == r->count && r->align == 1;
+}
+
+// Nothing was found: the next searches for as much pass this arena over. True: something became
+// free meanwhile.
+static bool note_lack(const mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
+                      bool dirty) {
+  mx_atomic(size_t)* const lacks = (dirty ? &arena->lacks_dirty : &arena->lacks);
+  if (!is_plain_run(r) || mx_load_relaxed(lacks) <= r->count) return false;
+  mx_store_relaxed(lacks, r->count);
+  mx_fence_seq_cst();
+  if (find_place(arenas, arena, r, dirty, 0) == SIZE_MAX) return false;
+  mx_store_relaxed(lacks, SIZE_MAX);
+  return true;
 }
 
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
@@ -166,9 +170,9 @@ static claim_t claim_in(mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_
   size_t hint = mx_load_relaxed(&arena->low_hint);
   size_t from = (dirty || r->room == 1 ? hint : home_of(arena, r->room));
   for (;;) {
-    const size_t i = (dirty ? find_dirty(arena, r, from) : find_clean(arenas, arena, r, from));
+    const size_t i = find_place(arenas, arena, r, dirty, from);
     if (i == SIZE_MAX) {
-      if (from == 0 && (dirty || !note_lack(arena, r))) return CLAIM_NONE;
+      if (from == 0 && !note_lack(arenas, arena, r, dirty)) return CLAIM_NONE;
       from = 0;  // the hint may have been too high
       if (r->room == 1) mx_store_relaxed(&arena->low_hint, hint = 0);
       continue;
@@ -223,6 +227,11 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   if (is_given && mx_option(disallow_arena_alloc) != 0) return false;
   if (r->numa_node < 0 || match == NODE_IGNORED || arena->numa_node == r->numa_node) return true;
   return match == NODE_OR_ANY && arena->numa_node < 0;
+}
+
+static bool has_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
+  if (mx_load_relaxed(&arena->purgeable_count) <= 0) return false;
+  return mx_load_relaxed(&arena->lacks_dirty) > r->count;
 }
 
 // ---- what a thread gave back last --------------------------------------------------------------
@@ -333,8 +342,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
       end = first;
       continue;
     }
-    if (!suits(arena, r, match)) continue;
-    if (pick == PICK_DIRTY && mx_load_relaxed(&arena->purgeable_count) <= 0) continue;
+    if (!suits(arena, r, match) || (pick == PICK_DIRTY && !has_dirty(arena, r))) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
     // What a function of the program's refuses says nothing of the next arena.
     const bool is_final = (result == CLAIM_REFUSED && arena->commit_fn == NULL);

@@ -215,6 +215,7 @@ static void repair_arenas(mx_arenas_t* arenas) {
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_store_relaxed(&arena->lacks, SIZE_MAX);
+    mx_store_relaxed(&arena->lacks_dirty, SIZE_MAX);
     in_use += (intptr_t)(arena->slices - left);
     const intptr_t waits = (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
     mx_store_relaxed(&arena->purgeable_count, waits);

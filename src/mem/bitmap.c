@@ -15,39 +15,53 @@ mx_inline size_t part_count(uint64_t set, uint64_t mask, size_t length) {
   return set == mask ? length : mx_popcount(set);
 }
 
-// A search has come to bit `i`. From `start` on to there all bits are set, which is not enough, and
-// no run that would do begins before `start`.
-typedef struct search_s {
-  size_t start, i;
-} search_t;
-
-// Goes on by the zeros or the ones that come next in a word: the start of a run that does, if that
-// makes one, else SIZE_MAX.
-mx_inline size_t search_on(search_t* s, uint64_t word, size_t bits, size_t n, size_t align,
-                           size_t offset) {
-  const size_t shift = s->i % MX_WORD_BITS;
-  word >>= shift;
-  if ((word & 1) == 0) {
-    s->start = s->i += (word == 0 ? MX_WORD_BITS - shift : mx_bit_low(word));
-    return SIZE_MAX;
+size_t mx_bits_find_in(uint64_t word, size_t n) {
+  for (size_t have = 1; have < n;) {
+    const size_t step = mx_min(have, n - have);
+    word &= word >> step;
+    have += step;
   }
-  s->i = mx_min(s->i + (~word == 0 ? MX_WORD_BITS : mx_bit_low(~word)), bits);
-  const size_t aligned = mx_align_up(s->start + offset, align) - offset;
-  if (aligned + n <= s->i) return aligned;
-  if (s->i % MX_WORD_BITS != 0) s->start = ++s->i;  // a clear bit follows
+  return word == 0 ? SIZE_MAX : mx_bit_low(word);
+}
+
+// Where a run of `n` set bits begins that ends in a word, counted from the first of the `*before`
+// bits that are set in front of it; or SIZE_MAX, and `*before` is how many are set at its end.
+mx_inline size_t search_word(uint64_t word, size_t n, size_t* before) {
+  const size_t low = (~word == 0 ? MX_WORD_BITS : mx_bit_low(~word));
+  if (*before + low >= n) return 0;
+  const size_t found = (n < MX_WORD_BITS ? mx_bits_find_in(word, n) : SIZE_MAX);
+  if (found != SIZE_MAX) return *before + found;
+  *before = (low == MX_WORD_BITS ? *before + low : MX_WORD_BITS - 1 - mx_bit_high(~word));
+  return SIZE_MAX;
+}
+
+static size_t find_anywhere(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n,
+                            size_t from) {
+  uint64_t wanted = ~(uint64_t)0 << from % MX_WORD_BITS;
+  size_t before = 0;
+  for (size_t i = from / MX_WORD_BITS; i * MX_WORD_BITS < bits; i++, wanted = ~(uint64_t)0) {
+    uint64_t word = mx_load_relaxed(&a[i]) & wanted;
+    if (b != NULL) word &= mx_load_relaxed(&b[i]);
+    if (word == 0) {
+      before = 0;
+      continue;
+    }
+    const size_t found = search_word(word, n, &before);
+    if (found == SIZE_MAX) continue;
+    const size_t first = i * MX_WORD_BITS - before + found;
+    return first + n <= bits ? first : SIZE_MAX;
+  }
   return SIZE_MAX;
 }
 
 size_t mx_bits_find_run(const mx_bits_t* a, const mx_bits_t* b, size_t bits, size_t n, size_t from,
                         size_t align, size_t offset) {
-  search_t search = {from, from};
-  while (search.i < bits) {
-    uint64_t word = mx_load_relaxed(&a[search.i / MX_WORD_BITS]);
-    if (b != NULL) word &= mx_load_relaxed(&b[search.i / MX_WORD_BITS]);
-    const size_t found = search_on(&search, word, bits, n, align, offset);
-    if (found != SIZE_MAX) return found;
+  for (;;) {
+    const size_t first = find_anywhere(a, b, bits, n, from);
+    if (first == SIZE_MAX) return SIZE_MAX;
+    from = mx_align_up(first + offset, align) - offset;
+    if (from == first) return first;
   }
-  return SIZE_MAX;
 }
 
 size_t mx_bits_find_last(const mx_bits_t* a, size_t below) {

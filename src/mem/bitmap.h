@@ -13,6 +13,8 @@ typedef mx_atomic(uint64_t) mx_bits_t;
 #define MX_WORD_BITS ((size_t)64)
 
 MX_BEGIN_DECLS
+// The lowest bit of a word from which on n bits are set, 1 <= n <= 64; SIZE_MAX when there is none.
+size_t mx_bits_find_in(uint64_t word, size_t n);
 // Finds the lowest run of `n` bits that are set in `a` (and in `b`, unless NULL) among the first
 // `bits`, at or after `from`, whose first bit + offset is a multiple of `align`. Only a look: the
 // run may be gone when the caller claims it. SIZE_MAX when there is none.

@@ -147,58 +147,37 @@ void prove_bits_clear_count(void) {
   claim(mx_bits_clear(prove_bits, prove_first, prove_n) == ones);
 }
 
-// Whether bits behind each other are all set, in words that hold the run.
-static bool are_set(const uint64_t* words, size_t first, size_t n) {
-  for (size_t w = 0; w < 2; w++) {
-    const size_t from = (first > 64 * w ? first - 64 * w : 0);
-    const size_t to = (first + n > 64 * w ? first + n - 64 * w : 0);
-    const uint64_t mask = ones_below(to) & ~ones_below(from);
-    if ((words[w] & mask) != mask) return false;
-  }
-  return true;
+static size_t prove_before;
+
+// Whether a run does that begins at a bit of the word or of the ones in front of it.
+static bool does(uint64_t word, size_t at) {
+  const size_t end = at + prove_n;
+  if (end > prove_before + 64) return false;
+  const size_t from = (at > prove_before ? at - prove_before : 0);
+  const size_t to = (end > prove_before ? end - prove_before : 0);
+  const uint64_t mask = ones_below(to) & ~ones_below(from);
+  return (word & mask) == mask;
 }
 
-static size_t prove_end, prove_align, prove_offset;
-
-// Whether a run that begins at a bit would do.
-static bool does(const uint64_t* words, size_t at) {
-  return at + prove_n <= prove_end && ((at + prove_offset) & (prove_align - 1)) == 0 &&
-         are_set(words, at, prove_n);
-}
-
-// What a search may have come to: `some` stands for all places before those that it looks at now.
-static bool is_on_its_way(const search_t* s, const uint64_t* words, size_t from, size_t some) {
-  const size_t aligned = mx_align_up(s->start + prove_offset, prove_align) - prove_offset;
-  return from <= s->start && s->start <= s->i && s->i <= prove_end + 64 &&
-         (s->start == s->i || (s->i <= prove_end && are_set(words, s->start, s->i - s->start))) &&
-         aligned + prove_n > s->i && !(some < s->start && does(words, some));
-}
-
-// prove: each step of the search for a run keeps what it knows and comes further, until it has the
-//   lowest one that is set and aligned, or there is none
-// bound: all bits, places, lengths and alignments over two words
-// unwind: 3
+// prove: each word that a search for a run comes to ends the lowest one there is, or none, and then it
+//   says how many ones are at its end
+// bound: all words, lengths to three words behind as many ones as are less
+// unwind: 8
 // builds: release64 release32
-// long: yes
-// mutant: mem/bitmap.c: s->start = s->i += (word == 0 => s->i += (word == 0
+// mutant: mem/bitmap.c: if (*before + low >= n) return 0; => if (low >= n) return 0;
 void prove_bits_find_run(void) {
-  any_run();
-  const uint64_t words[2] = {prove_bits[0], prove_bits[1]};
-  const size_t from = any_size(0, PLAIN_BITS), some = any_size(from, PLAIN_BITS);
-  prove_end = any_size(0, PLAIN_BITS);
-  prove_align = (size_t)1 << any_size(0, 7);
-  prove_offset = any_size(0, PLAIN_BITS);
-  search_t s = {from, from};
-  if (from < prove_end) claim(is_on_its_way(&s, words, from, some));  // as it begins
-  s.start = any_size(0, PLAIN_BITS);
-  s.i = any_size(0, PLAIN_BITS);
-  assume(s.i < prove_end && is_on_its_way(&s, words, from, some));
-  const size_t before = s.i;
-  const size_t found = search_on(&s, prove_bits[before / 64], prove_end, prove_n, prove_align, prove_offset);
+  const uint64_t word = nondet_uint64();
+  prove_n = any_size(1, 192);
+  prove_before = any_size(0, 128);
+  assume(prove_before < prove_n);
+  const size_t some = any_size(0, 192);
+  size_t before = prove_before;
+  const size_t found = search_word(word, prove_n, &before);
   if (found != SIZE_MAX) {
-    claim(found >= from && does(words, found) && !(some < found && does(words, some)));
+    claim(does(word, found) && before == prove_before && !(some < found && does(word, some)));
     return;
   }
-  claim(s.i > before && is_on_its_way(&s, words, from, some));
-  claim(s.i < prove_end || !does(words, some));
+  claim(!does(word, some) && before < prove_n);
+  if (word == ~(uint64_t)0) claim(before == prove_before + 64);
+  else claim(before < 64 && (~word >> (63 - before)) == 1);
 }

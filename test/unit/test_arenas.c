@@ -200,23 +200,70 @@ static void test_choice(void) {
   mx_arenas_destroy(&mine);
 }
 
-// An arena that had no run as long as was asked for is passed over until something is freed there.
-static void test_lack(void) {
+// An arena that had no run as long as was asked for is passed over until one as long is free there,
+// for memory that was used and for any.
+static void look_for_lack(bool is_used) {
   mx_slices_t got[3], more;
   mx_arena_t* const arena = bring(&mine, 12);
+  mx_atomic(size_t)* const lacks = (is_used ? &arena->lacks_dirty : &arena->lacks);
   mi_option_enable(mi_option_disallow_os_alloc);
-  for (int i = 0; i < 3; i++) EXPECT(take(4, &got[i]));
+  if (is_used) mi_option_set(mi_option_purge_delay, 100000);  // only what waits is looked for
+  for (int i = 0; i < 3; i++) {
+    EXPECT(take(4, &got[i]));
+    if (is_used) mx_arena_touch(arena, got[i].start, 4 * MX_SLICE_SIZE);
+  }
   const int middle = (got[0].index == 4 ? 0 : got[1].index == 4 ? 1 : 2);
   for (int i = 0; i < 3; i++) {
     if (i != middle) give_back(&got[i]);
   }
-  EXPECT(!take(6, &more) && mx_load_relaxed(&arena->lacks) == 6);
+  EXPECT(!take(6, &more) && mx_load_relaxed(lacks) == 6);
   EXPECT(!take(7, &more) && take(4, &more));
   give_back(&more);
-  EXPECT(!take(5, &more));
+  EXPECT(mx_load_relaxed(lacks) == 6);
+  EXPECT(!take(5, &more) && mx_load_relaxed(lacks) == 5);
+  EXPECT(take(4, &more));
+  mx_slices_free(&mine, arena, more.index, 1);
+  mx_slices_free(&mine, arena, more.index + 1, 3);
+  EXPECT(mx_load_relaxed(lacks) == 5);
   give_back(&got[middle]);
+  EXPECT(mx_load_relaxed(lacks) == 13);
   EXPECT(take(6, &more) && more.arena == arena);
   give_back(&more);
+  mi_option_set(mi_option_purge_delay, -1);
+  mi_option_disable(mi_option_disallow_os_alloc);
+  mx_arenas_destroy(&mine);
+}
+
+static void test_lack(void) { look_for_lack(false); }
+static void test_lack_dirty(void) { look_for_lack(true); }
+
+// What is free side by side and was freed in parts, in any order, is found, and found to be as long.
+static void test_lack_parts(void) {
+  mx_slices_t all, more;
+  mx_arena_t* const arena = bring(&mine, 200);
+  mi_option_enable(mi_option_disallow_os_alloc);
+  EXPECT(take(200, &all));
+  mx_slices_free(&mine, arena, 0, 1);
+  mx_slices_free(&mine, arena, 130, 70);
+  EXPECT(!take(71, &all) && mx_load_relaxed(&arena->lacks) == 71);
+  mx_slices_free(&mine, arena, 2, 1);
+  mx_slices_free(&mine, arena, 1, 1);
+  EXPECT(mx_load_relaxed(&arena->lacks) == 71);
+  EXPECT(take(70, &all) && all.index == 130);
+  mx_slices_free(&mine, arena, 5, 1);
+  EXPECT(!take(4, &more) && mx_load_relaxed(&arena->lacks) == 4);
+  mx_slices_free(&mine, arena, 4, 1);
+  EXPECT(mx_load_relaxed(&arena->lacks) == 4);
+  mx_slices_free(&mine, arena, 3, 1);
+  EXPECT(mx_load_relaxed(&arena->lacks) == 7);
+  mx_slices_free(&mine, arena, 6, 57);
+  EXPECT(mx_load_relaxed(&arena->lacks) == 64);
+  mx_slices_free(&mine, arena, 63, 1);
+  EXPECT(mx_load_relaxed(&arena->lacks) == SIZE_MAX);
+  mx_slices_free(&mine, arena, 64, 66);
+  give_back(&all);
+  EXPECT(take(200, &all));
+  give_back(&all);
   mi_option_disable(mi_option_disallow_os_alloc);
   mx_arenas_destroy(&mine);
 }
@@ -492,9 +539,9 @@ static void run(void (*test)(void)) {
 
 int main(void) {
   static void (*const tests[])(void) = {
-      test_odd_memory, test_used_memory, test_sizes, test_eager, test_choice, test_lack, test_nodes,
-      test_records, test_gap, test_uncommitted, test_pinned, test_commit_functions, test_limit,
-      test_most};
+      test_odd_memory, test_used_memory, test_sizes, test_eager, test_choice, test_lack,
+      test_lack_dirty, test_lack_parts, test_nodes, test_records, test_gap, test_uncommitted,
+      test_pinned, test_commit_functions, test_limit, test_most};
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
   for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) run(tests[i]);
