@@ -229,7 +229,7 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
-static bool has_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
+static bool may_have_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
   if (mx_load_relaxed(&arena->purgeable_count) <= 0) return false;
   return mx_load_relaxed(&arena->lacks_dirty) > r->count;
 }
@@ -342,7 +342,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
       end = first;
       continue;
     }
-    if (!suits(arena, r, match) || (pick == PICK_DIRTY && !has_dirty(arena, r))) continue;
+    if (!suits(arena, r, match) || (pick == PICK_DIRTY && !may_have_dirty(arena, r))) continue;
     const claim_t result = claim_from(arenas, arena, r, pick, out);
     // What a function of the program's refuses says nothing of the next arena.
     const bool is_final = (result == CLAIM_REFUSED && arena->commit_fn == NULL);

@@ -181,3 +181,26 @@ void prove_bits_find_run(void) {
   if (word == ~(uint64_t)0) claim(before == prove_before + 64);
   else claim(before < 64 && (~word >> (63 - before)) == 1);
 }
+
+// prove: the search finds the lowest run that is set in both bitmaps and aligned, or there is none
+// bound: all bits, lengths and alignments over five bits
+// unwind: 8
+// builds: release64 release32
+// mutant: mem/bitmap.c: if (from == first) return first; => return first;
+void prove_bits_find_aligned(void) {
+  any_bits();
+  prove_others[0] = nondet_uint64();
+  const size_t bits = any_size(0, 5), n = any_size(1, 5);
+  const size_t from = any_size(0, 5), some = any_size(from, 5);
+  const size_t align = (size_t)1 << any_size(0, 3), offset = any_size(0, 8);
+  const uint64_t both = prove_bits[0] & prove_others[0], run = ones_below(n);
+  const bool some_does = (some + n <= bits && (some + offset) % align == 0 &&
+                          (both >> some & run) == run);
+  const size_t found = mx_bits_find_run(prove_bits, prove_others, bits, n, from, align, offset);
+  if (found == SIZE_MAX) {
+    claim(!some_does);
+    return;
+  }
+  claim(found >= from && found + n <= bits && (found + offset) % align == 0);
+  claim((both >> found & run) == run && !(some < found && some_does));
+}
