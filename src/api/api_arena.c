@@ -27,7 +27,7 @@ static mx_arena_t* reserve_plain(mx_arenas_t* arenas, size_t size, bool commit, 
   void* p = mx_vmem_map_placed(MX_ZONE_NEAR, size, size, MX_SLICE_SIZE, commit, &is_refused);
   if (p == NULL && !is_refused) p = mx_vmem_map(size, MX_SLICE_SIZE, commit);
   if (p == NULL) return NULL;
-  if (mx_option(allow_thp) < 2) mx_os_advise_large(p, size, false);
+  mx_vmem_advise_large(p, size);
   mx_arena_config_t config = mx_arena_config(p, size);
   config.is_committed = commit;
   config.is_exclusive = exclusive;

@@ -17,15 +17,15 @@
 #define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
-// A large OS page lies in one mapping, so none is refused before its end is mapped, which many
-// arenas never come to. What lies between in no mapping of theirs is passed over.
+// A large OS page lies in one mapping, so where those of one size are meant, none is refused before
+// its end is mapped, which many arenas never come to. What lies between in no mapping of theirs is
+// passed over.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {
-  const bool wants = (mx_option(allow_thp) >= 2);
-  const size_t large = (wants ? 0 : mx_facts.large_page);
+  const size_t large = (mx_option(allow_thp) == 1 ? mx_facts.large_page : 0);
   const size_t before = (large == 0 ? 0 : (uintptr_t)start % large);
   if (before + size >= large) {
     const size_t more = mx_min(before, (size_t)((uint8_t*)start - arena->start));
-    mx_os_advise_large((uint8_t*)start - more, size + more, wants);
+    mx_vmem_advise_large((uint8_t*)start - more, size + more);
   }
   if (arena->numa_node >= 0) mx_os_advise_numa(start, size, arena->numa_node);
 }

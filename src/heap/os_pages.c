@@ -117,7 +117,7 @@ static mx_range_t map_range(mx_heap_t* heap, size_t size, size_t align, size_t o
 
 // Where the system gives large OS pages to everybody, too, memory has them only when it shall.
 static void advise_own(const mx_heap_t* heap, uint8_t* start, size_t size) {
-  mx_os_advise_large(start, size, mx_option(allow_thp) >= 2);
+  mx_vmem_advise_large(start, size);
   const int node = mx_heap_node(heap);
   if (node >= 0) mx_os_advise_numa(start, size, node);
 }
@@ -431,6 +431,7 @@ bool mx_huge_page_extend(mx_page_t* page, size_t more) {
     mx_vmem_unmap(end, size, 0);
     return false;
   }
+  advise_own(mx_page_heap(page), end, size);
   mx_count_add(&mx_process_counters.committed, (int64_t)size);
   page->slice_count += (uint32_t)more;
   return true;

@@ -291,6 +291,14 @@ bool mx_vmem_unmap(void* p, size_t size, size_t committed) {
   return done;
 }
 
+// Whether the OS gives large ones to everybody says nothing of smaller ones than those, which it may
+// give as well: so none at all is said without a look.
+void mx_vmem_advise_large(void* p, size_t size) {
+  const long wanted = mx_option(allow_thp);
+  if (wanted == 0) mx_os_refuse_large(p, size);
+  else mx_os_advise_large(p, size, wanted >= 2);
+}
+
 static size_t guard_size(void) { return MX_GUARD_METADATA ? mx_facts.os_page : 0; }
 
 void* mx_vmem_map_meta(size_t size) {
@@ -298,9 +306,8 @@ void* mx_vmem_map_meta(size_t size) {
   uint8_t* const p = (uint8_t*)mx_vmem_map(size + 2 * guard, mx_facts.os_page, true);
   if (p == NULL) return NULL;
   // A large OS page would make the few records that are touched cost megabytes.
-  if (mx_facts.large_page != 0 && size >= mx_facts.large_page) {
-    mx_os_refuse_large(p, size + 2 * guard);
-  }
+  const bool may_have_large = (mx_facts.large_page != 0 && size >= mx_facts.large_page);
+  if (may_have_large || mx_option(allow_thp) == 0) mx_os_refuse_large(p, size + 2 * guard);
   if (guard == 0) return p;
   mx_os_guard(p, guard, true);
   mx_os_guard(p + guard + size, guard, true);

@@ -44,6 +44,8 @@ bool mx_vmem_purge(void* p, size_t size, bool is_reserved, bool unmaps, bool* ne
 // Moves the contents of a range to another one, by page tables; nothing is mapped where it was.
 // False: nothing moved; *is_torn: and what was mapped at `to` is lost, and must not be used.
 bool mx_vmem_move(void* from, void* to, size_t size, bool* is_torn);
+// Tells the OS what the options say of large pages in a range.
+void mx_vmem_advise_large(void* p, size_t size);
 // Drops the contents of a part that stays in use, whatever the options say; it reads as zero.
 bool mx_vmem_discard(void* p, size_t size);
 // Whether each of 16 OS pages all over a range of whole ones, which has as many at least, holds

@@ -53,6 +53,19 @@ __attribute__((unused)) static long mapping_kib(const void* at, const char* key)
   return found;
 }
 
+// What is resident of the process, in KiB.
+__attribute__((unused)) static long resident_kib(void) {
+  char line[256];
+  long found = -1;
+  FILE* const f = fopen("/proc/self/smaps_rollup", "r");
+  CHECK(f != NULL);
+  while (found < 0 && fgets(line, sizeof(line), f) != NULL) {
+    if (strncmp(line, "Rss:", 4) == 0) found = atol(line + 4);
+  }
+  fclose(f);
+  return found;
+}
+
 // The NUMA node of the memory at an address that has been touched, or -errno.
 __attribute__((unused)) static int node_of(void* at) {
   int node = -1;

@@ -34,6 +34,17 @@ static long grow_and_look(void) {
   return look(p);
 }
 
+// And in long steps, of which the last is looked at.
+static long grow_far_and_look(void) {
+  unsigned char* p = (unsigned char*)mi_malloc(2 * SIZE);
+  for (size_t size = 3 * SIZE; size <= 5 * SIZE; size += SIZE) p = (unsigned char*)mi_realloc(p, size);
+  CHECK(p != NULL);
+  for (size_t i = 4 * SIZE; i < 5 * SIZE; i += MIB) p[i] = 1;
+  const long large = mapping_kib(p + 4 * SIZE + SIZE / 2, "AnonHugePages:");
+  mi_free(p);
+  return large;
+}
+
 // In a heap of 160 MiB, all of it written.
 static long fill_small_and_look(void) {
   unsigned char* p = NULL;
@@ -96,8 +107,9 @@ int main(int argc, char** argv) {
     CHECK_ROW(wants ? found >= (long)(16 * MIB / KIB) : found == 0, row);
   }
   mi_option_set(mi_option_allow_thp, 0);
-  CHECK(grow_and_look() == 0);
+  CHECK(grow_and_look() == 0 && grow_far_and_look() == 0);
   mi_option_set(mi_option_allow_thp, 1);
+  CHECK(grow_far_and_look() == 0);
   const long found = fill_small_and_look();
   printf("growth: %ld KiB in large pages\n", found);
   CHECK(has || found == 0);

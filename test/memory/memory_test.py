@@ -292,6 +292,7 @@ def main():
         return 77
     PATTERNS = os.path.abspath(sys.argv[1])
     tests = {k[5:]: v for k, v in globals().items() if k.startswith("test_")}
+    large_pages.refuse_folios()
     failed = []
     left_out = {name[1:] for name in sys.argv[2:] if name.startswith("-")}
     names = [name for name in sys.argv[2:] if not name.startswith("-")]

@@ -279,6 +279,7 @@ def main():
     global EFFECTS
     EFFECTS = os.path.abspath(sys.argv[1])
     tests = {k[5:]: v for k, v in globals().items() if k.startswith("test_")}
+    large_pages.refuse_folios()
     failed = []
     for name in sys.argv[2:] or tests:
         try:

@@ -112,6 +112,7 @@ static void test_present(void) {
   char* const p = mmap(NULL, (count + 1) * page, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return;
+  madvise(p, count * page, MADV_NOHUGEPAGE);  // also folios, where they are given unasked
   munmap(p + count * page, page);
   int ends[2] = {-1, -1};
   EXPECT(pipe(ends) == 0);

@@ -79,6 +79,9 @@ MACHINES = {
     "trixie-thp-never": {
         "on": "trixie", "parameters": ["transparent_hugepage=never"], "tests": SYSTEM,
         "guest": {"kernels-thp": ([], ["never"])}},
+    "trixie-folios": {
+        "on": "trixie", "parameters": ["thp_anon=64K:always"], "tests": SYSTEM,
+        "guest": {"kernels-folios": ([], [])}},
     "bookworm-bpftrace": {
         "on": "bookworm", "tests": "(?!)", "packages": {"bpftrace": ["usr/bin/bpftrace"]},
         "guest": {"kernels-bpftrace": ([], ["/bpftrace"])}},

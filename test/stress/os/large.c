@@ -185,6 +185,24 @@ static void test_huge(void) {
   mi_free(p);
 }
 
+// Where they are to be kept away, all memory is told so, whether the system gives any of 2 MiB or not:
+// there are smaller ones, of which it was not asked. That of a block that grows where it is, too.
+static void test_kept_away(void) {
+  const size_t step = 48 * large_size();
+  mi_option_set(mi_option_allow_thp, 0);
+  mock_told();
+  uint8_t* p = NULL;
+  for (size_t n = 1; n <= 4; n++) {
+    uint8_t* const grown = (uint8_t*)mi_realloc(p, n * step);
+    const uint8_t* const refused = (const uint8_t*)mock_told().refused;
+    check(grown != NULL && refused != NULL && refused < grown + n * step);
+    check(refused >= (grown == p ? p + (n - 1) * step : mx_page_first(mx_pagemap_get(grown))));
+    p = grown;
+  }
+  mi_free(p);
+  mi_option_set(mi_option_allow_thp, 1);
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
@@ -193,6 +211,7 @@ int main(int argc, char** argv) {
   if (!MX_PIECEWISE || large() < MX_MEDIUM_PAGE_SLICES || mx_os_is_scarce()) return 77;
   mi_option_set(mi_option_allow_thp, 1);
   test_huge();
+  test_kept_away();
   arena = mx_arena_reserve(&mine, 1, -1);
   check(arena != NULL && !arena->is_reserved);
   if (MX_SCATTER) {
