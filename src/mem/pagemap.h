@@ -34,7 +34,7 @@ typedef struct mx_page_s mx_page_t;
   ((MX_64BIT ? MX_MAX_ALLOC >> (63 - MX_PAGEMAP_BITS) : MX_MAX_ALLOC) - MX_SLICE_SIZE)
 
 // The zero record and the entries' offset behind it; at least the size of a page record.
-#define MX_PAGE_RECORD_SIZE ((size_t)128)
+#define MX_PAGE_RECORD_SIZE ((size_t)192)
 
 // What lies behind each record in an arena: the blocks in quarantine (see page/delay.h), and where
 // bitmaps of live blocks are kept (see page/live.h) two bits for every place where one can begin.

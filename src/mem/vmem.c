@@ -291,8 +291,8 @@ bool mx_vmem_unmap(void* p, size_t size, size_t committed) {
   return done;
 }
 
-// Whether the OS gives large ones to everybody says nothing of smaller ones than those, which it may
-// give as well: so none at all is said without a look.
+// Whether the OS gives large ones to everybody says nothing of smaller ones, which it may give as
+// well: so that there shall be none at all is said without a look.
 void mx_vmem_advise_large(void* p, size_t size) {
   const long wanted = mx_option(allow_thp);
   if (wanted == 0) mx_os_refuse_large(p, size);

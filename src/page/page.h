@@ -58,32 +58,18 @@ struct mx_heap_s;
 #define MX_OWNER_FULL ((uintptr_t)4)     // the page is on its theap's full list
 #define MX_OWNER_TAGS ((uintptr_t)7)
 
+// Three cache lines, by who writes them: a thread that frees another's block does not take the line
+// away in which the owner counts.
 struct mx_page_s {
-  // -- read by every free(), written by the owner --
-  mx_atomic(uintptr_t) owner;  // id of the owning thread with tags, 0: none
+  // -- written by the owner --
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
-  uint32_t reserved;  // blocks that fit when it has all its slices; constant, 0 if huge
-  uint8_t bin;
-  uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
-  uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
-  uint8_t retained_slot : 6;   // empty and kept: its place in theap->retained.pages + 1, else 0
-  mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
-  mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
-  uint8_t* start;
-  size_t block_size;
   union {
     struct mx_theap_s* owning;  // mx_page_theap, where `wait` does not take its place
     mx_block_t* wait;           // in the secure build: the block in quarantine (page/delay.h)
     void* note;                 // of a sampled huge page: what the profiler has of its block
   };
-  union {
-    uint64_t key;         // of links and canaries in this page, in builds that have them
-    uint64_t reciprocal;  // in the others 2^64 / block_size, rounded up; 0 for a huge page
-  };
-  // -- written by other threads --
-  mx_atomic(uintptr_t) remote;
   union {
     struct mx_page_s* next;    // in a theap's list
     void* guarded;             // of a guarded block: its record (alloc/guarded.c)
@@ -92,15 +78,32 @@ struct mx_page_s {
     struct mx_page_s* prev;
     void* taken;               // of blocks of no bytes: which places are (alloc/zeroblock.c)
   };
+  // -- read by every free(), seldom written --
+  mx_aligned(MX_CACHE_LINE) mx_atomic(uintptr_t) owner;  // id of the thread with tags, 0: none
+  uint8_t* start;
+  size_t block_size;
+  union {
+    uint64_t key;         // of links and canaries in this page, in builds that have them
+    uint64_t reciprocal;  // in the others 2^64 / block_size, rounded up; 0 for a huge page
+  };
+  uint32_t reserved;  // blocks that fit when it has all its slices; constant, 0 if huge
+  uint8_t bin;
+  uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
+  uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
+  uint8_t retained_slot : 6;   // empty and kept: its place in theap->retained.pages + 1, else 0
+  mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
+  mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
   mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap_end.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own
   uint32_t slice_index;
   uint32_t slice_count;
+  // -- written by other threads --
+  mx_aligned(MX_CACHE_LINE) mx_atomic(uintptr_t) remote;
   struct mx_page_s* heap_next;  // pages of a first-class heap, under its lock
   struct mx_page_s* heap_prev;
 };
 
-// Where one block waits in quarantine it does so in the line that every free reads. What is rarely
+// Where one block waits in quarantine it does so in the line that every free writes. What is rarely
 // asked for, whose the page is, has moved behind the record then.
 #define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
 #define MX_WAIT_IN_RECORD (MX_QUARANTINE && MX_WAIT_PLACES == 1)
@@ -112,9 +115,9 @@ struct mx_page_s {
 #define MX_RECIPROCALS \
   (MX_64BIT && !MX_ENCODE_LINKS && !MX_PADDING && !MX_RANDOM_ORDER && !MX_QUARANTINE)
 
-mx_static_assert(!MX_64BIT || sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE,
-                 "a page record is two cache lines");
-mx_static_assert(sizeof(struct mx_page_s) <= MX_PAGE_RECORD_SIZE, "records fit their places");
+mx_static_assert(sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE &&
+                     MX_PAGE_RECORD_SIZE == 3 * MX_CACHE_LINE,
+                 "a page record is three cache lines");
 
 // The largest alignment of blocks that share a page. With canaries a page's first block lies so
 // many bytes behind the start of a slice at most.
