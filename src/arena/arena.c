@@ -35,7 +35,7 @@ static size_t head_bytes(size_t slices) {
   return mx_align_up(mx_align_up(sizeof(mx_arena_t), MX_CACHE_LINE) +
                          bitmaps * words * sizeof(mx_bits_t) +
                          mx_align_up(slices * sizeof(uint32_t), sizeof(mx_bits_t)),
-                     MX_GROWING_RECORDS ? mx_facts.os_page : MX_PAGE_RECORD_SIZE);
+                     MX_GROWING_RECORDS ? mx_facts.os_page : MX_CACHE_LINE);
 }
 
 static size_t meta_bytes(size_t slices) {

@@ -36,9 +36,11 @@ typedef struct mx_page_s mx_page_t;
 // The zero record and the entries' offset behind it; at least the size of a page record.
 #define MX_PAGE_RECORD_SIZE ((size_t)192)
 
-// What lies behind each record in an arena: the blocks in quarantine (see page/delay.h), and where
-// bitmaps of live blocks are kept (see page/live.h) two bits for every place where one can begin.
-#define MX_PAGE_EXTRA_SIZE ((size_t)(MX_QUARANTINE ? 64 : 0))
+// How many blocks of a page wait in quarantine at once (see page/delay.h).
+#define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
+// What lies behind each record in an arena: those blocks, if they are several, and where bitmaps of
+// live blocks are kept (see page/live.h) two bits for every place where one can begin.
+#define MX_PAGE_EXTRA_SIZE ((size_t)(MX_QUARANTINE && MX_WAIT_PLACES > 1 ? MX_CACHE_LINE : 0))
 #define MX_LIVE_SIZE ((size_t)(MX_LIVE_BITS ? 2 * (MX_SLICE_SIZE / MX_ALIGN / 8) : 0))
 #define MX_PAGE_RECORD_STRIDE (MX_PAGE_RECORD_SIZE + MX_PAGE_EXTRA_SIZE + MX_LIVE_SIZE)
 

@@ -66,7 +66,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->start = slices->start;
   page->block_size = block_size;
-  page->owning = NULL;
+  page->theap = NULL;
   page->next = page->prev = NULL;
   mx_store_relaxed(&page->heap, heap);
   page->arena = slices->arena;

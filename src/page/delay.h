@@ -21,7 +21,13 @@
 mx_static_assert((MX_WAIT_PLACES & (MX_WAIT_PLACES - 1)) == 0, "some bits choose one");
 mx_inline mx_block_t** mx_page_wait_place(const mx_page_t* page, size_t i) {
   mx_check(i < MX_WAIT_PLACES);
-  return MX_WAIT_IN_RECORD ? (mx_block_t**)(uintptr_t)&page->wait : &mx_page_extra(page)->wait[i];
+  if (MX_WAIT_PLACES == 1) return (mx_block_t**)(uintptr_t)&page->wait;
+  return &mx_page_extra(page)->wait[i];
+}
+
+// How many places the page has, less one: large blocks have one.
+mx_inline uint32_t mx_page_wait_mask(const mx_page_t* page) {
+  return MX_WAIT_PLACES == 1 ? 0 : mx_page_extra(page)->mask;
 }
 
 // Draws the place of the next freed block: upper bits of a congruential generator, whose start only
@@ -52,7 +58,7 @@ mx_inline void mx_page_end_wait(mx_page_t* page, mx_block_t* block, bool is_smal
 
 // Lets a freed block wait, whose link is written, and one that has waited no longer. Owner only.
 mx_inline void mx_page_wait(mx_page_t* page, mx_block_t* block, bool is_small) {
-  mx_check(block != NULL && (MX_WAIT_IN_RECORD || mx_page_extra(page)->mask < MX_WAIT_PLACES));
+  mx_check(block != NULL && mx_page_wait_mask(page) < MX_WAIT_PLACES);
   mx_block_t** const place = mx_page_delay_place(page);
   mx_block_t* const old = *place;
   mx_check(old != block);

@@ -65,10 +65,10 @@ struct mx_page_s {
   mx_block_t* free;
   uint32_t used;
   uint32_t capacity;
+  mx_block_t* wait;  // in the secure build: the block in quarantine (page/delay.h)
   union {
-    struct mx_theap_s* owning;  // mx_page_theap, where `wait` does not take its place
-    mx_block_t* wait;           // in the secure build: the block in quarantine (page/delay.h)
-    void* note;                 // of a sampled huge page: what the profiler has of its block
+    struct mx_theap_s* theap;  // see mx_page_theap
+    void* note;                // of a sampled huge page: what the profiler has of its block
   };
   union {
     struct mx_page_s* next;    // in a theap's list
@@ -103,11 +103,6 @@ struct mx_page_s {
   struct mx_page_s* heap_prev;
 };
 
-// Where one block waits in quarantine it does so in the line that every free writes. What is rarely
-// asked for, whose the page is, has moved behind the record then.
-#define MX_WAIT_PLACES (MX_SECURE >= 5 || MX_DEBUG > 0 ? 4 : 1)
-#define MX_WAIT_IN_RECORD (MX_QUARANTINE && MX_WAIT_PLACES == 1)
-
 // Memory tools are told of all slices at once.
 #define MX_PAGE_GROWS (!MX_TRACK)
 
@@ -128,15 +123,14 @@ MX_BEGIN_DECLS
 extern mx_hidden mx_page_t mx_page_none;
 MX_END_DECLS
 
-// What lies behind the record of a page of blocks, in its arena: in builds with a quarantine.
+// What lies behind the record of a page of blocks, in its arena, where more than one waits.
 typedef struct mx_page_extra_s {
-  struct mx_theap_s* owning;         // with MX_WAIT_IN_RECORD
-  mx_block_t* wait[MX_WAIT_PLACES];  // without
-  uint32_t random;                   // what the next place is drawn with
-  uint32_t mask;                     // how many places there are, less one
+  mx_block_t* wait[MX_WAIT_PLACES];
+  uint32_t random;  // what the next place is drawn with
+  uint32_t mask;    // how many places there are, less one
 } mx_page_extra_t;
 
-mx_static_assert(!MX_QUARANTINE || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
+mx_static_assert(MX_PAGE_EXTRA_SIZE == 0 || sizeof(mx_page_extra_t) <= MX_PAGE_EXTRA_SIZE,
                  "it fits its place");
 
 mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
@@ -147,13 +141,12 @@ mx_inline mx_page_extra_t* mx_page_extra(const mx_page_t* page) {
 // thread's by now, or nobody's: what it says is a hint).
 mx_inline struct mx_theap_s* mx_page_theap(const mx_page_t* page) {
   mx_check(page->bin != MX_BIN_HUGE);
-  return MX_WAIT_IN_RECORD ? mx_page_extra(page)->owning : page->owning;
+  return page->theap;
 }
 
 mx_inline void mx_page_set_theap(mx_page_t* page, struct mx_theap_s* theap) {
   mx_check(page->bin != MX_BIN_HUGE);
-  if (MX_WAIT_IN_RECORD) mx_page_extra(page)->owning = theap;
-  else page->owning = theap;
+  page->theap = theap;
 }
 
 mx_inline size_t mx_page_size(const mx_page_t* page) {

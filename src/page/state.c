@@ -77,19 +77,20 @@ bool mx_page_accept(mx_page_t* page, mx_block_t* list) {
 }
 
 void mx_page_init_delay(mx_page_t* page) {
+  page->wait = NULL;
+  if (MX_WAIT_PLACES == 1) return;
   mx_page_extra_t* const extra = mx_page_extra(page);
   memset(extra, 0, sizeof(*extra));
   extra->random = (uint32_t)(page->key >> 32);
   const size_t places = mx_min(MX_WAIT_BYTES / page->block_size, MX_WAIT_PLACES);
-  *mx_page_wait_place(page, 0) = NULL;
   extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
 }
 
 bool mx_page_end_delay(mx_page_t* page) {
-  mx_page_extra_t* const extra = mx_page_extra(page);
-  mx_check(extra->mask < MX_WAIT_PLACES);
+  const uint32_t mask = mx_page_wait_mask(page);
+  mx_check(mask < MX_WAIT_PLACES);
   bool any = false;
-  for (uint32_t i = 0; i <= extra->mask; i++) {
+  for (uint32_t i = 0; i <= mask; i++) {
     mx_block_t** const place = mx_page_wait_place(page, i);
     mx_block_t* const block = *place;
     if (block == NULL) continue;

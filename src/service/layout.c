@@ -15,19 +15,13 @@
 #define FIELD_IN(type, part, field)                                                                \
   X(#type "." #field, offsetof(mx_##type##_t, part field), sizeof(((mx_##type##_t*)0)->part field))
 #define FIELD(type, field) FIELD_IN(type, , field)
-// A page of blocks has it behind its record in builds where something else takes the place.
-#define PAGE_THEAP                                                                                \
-  X("page.theap",                                                                                 \
-    (MX_WAIT_IN_RECORD ? MX_PAGE_RECORD_SIZE + offsetof(mx_page_extra_t, owning)                  \
-                       : offsetof(mx_page_t, owning)),                                            \
-    sizeof(void*))
 #define SIZE(type) X("sizeof." #type, sizeof(mx_##type##_t), 0)
 #define NUMBER(name, value) X(name, value, 0)
 
 #define LAYOUT_FIELDS                                                                             \
   FIELD(page, owner) FIELD(page, free) FIELD(page, used) FIELD(page, capacity)                    \
   FIELD(page, reserved) FIELD(page, bin) FIELD(page, lend) FIELD(page, shifted)                   \
-  FIELD(page, start) FIELD(page, block_size) PAGE_THEAP FIELD(page, key)                  \
+  FIELD(page, start) FIELD(page, block_size) FIELD(page, theap) FIELD(page, key)                  \
   FIELD(page, remote) FIELD(page, next) FIELD(page, heap) FIELD(page, arena)                      \
   FIELD(page, slice_index) FIELD(page, slice_count) SIZE(page)                                    \
   FIELD(arena, start) FIELD(arena, slices) FIELD(arena, words) FIELD(arena, free)                 \
@@ -101,6 +95,5 @@ const mx_layout_t* const mx_layout = &layout_table.head;
 
 #undef FIELD
 #undef FIELD_IN
-#undef PAGE_THEAP
 #undef SIZE
 #undef NUMBER

@@ -156,7 +156,7 @@ static void try_state(mx_page_t* page, size_t i) {
   saved_t saved;
   const size_t size = page->capacity * page->block_size;
   memcpy(&saved.page, page, sizeof(saved.page));
-  if (MX_QUARANTINE) memcpy(&saved.extra, mx_page_extra(page), sizeof(saved.extra));
+  if (MX_PAGE_EXTRA_SIZE > 0) memcpy(&saved.extra, mx_page_extra(page), sizeof(saved.extra));
   memcpy(contents, page->start, size);
   states[i].enter(page);
   fflush(stdout);
@@ -166,7 +166,7 @@ static void try_state(mx_page_t* page, size_t i) {
     _exit(child(page));
   }
   memcpy((void*)page, &saved.page, sizeof(saved.page));
-  if (MX_QUARANTINE) memcpy(mx_page_extra(page), &saved.extra, sizeof(saved.extra));
+  if (MX_PAGE_EXTRA_SIZE > 0) memcpy(mx_page_extra(page), &saved.extra, sizeof(saved.extra));
   memcpy(page->start, contents, size);
   int status = 1;
   EXPECT(waitpid(pid, &status, 0) == pid);

@@ -21,7 +21,6 @@ static mx_theap_t* theap;
 static void* blocks[BLOCKS];
 
 // With another value in a field it is not valid, and with its own it is.
-#define THEAP_OF(page) (*(MX_WAIT_IN_RECORD ? &mx_page_extra(page)->owning : &(page)->owning))
 #define WRONG(valid, field, value)         \
   do {                                     \
     const __typeof__(field) own = (field); \
@@ -57,7 +56,7 @@ static void test_current(size_t bin) {
   mx_page_t* const page = theap->bins.current[bin];
   WRONG(mx_theap_is_valid(theap), page->used, 0);
   WRONG(mx_theap_is_valid(theap), page->bin, (uint8_t)(bin + 1));
-  WRONG(mx_theap_is_valid(theap), THEAP_OF(page), NULL);
+  WRONG(mx_theap_is_valid(theap), page->theap, NULL);
   WRONG(mx_theap_is_valid(theap), page->start, (uint8_t*)blocks);
   const uintptr_t owner = mx_load_relaxed(&page->owner);
   mx_store_relaxed(&page->owner, owner + 64);
@@ -68,7 +67,7 @@ static void test_current(size_t bin) {
 static void test_list(mx_page_t* page) {
   WRONG(mx_theap_is_valid(theap), page->prev, NULL);
   WRONG(mx_theap_is_valid(theap), page->next, page);
-  WRONG(mx_theap_is_valid(theap), THEAP_OF(page), NULL);
+  WRONG(mx_theap_is_valid(theap), page->theap, NULL);
   const unsigned slot = page->retained_slot;
   page->retained_slot = (slot == 1 ? 2 : 1);  // another page's, or nobody's
   EXPECT(!mx_theap_is_valid(theap));
