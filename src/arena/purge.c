@@ -267,7 +267,7 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
   if (mx_load_relaxed(&arenas->purgeable) > 0) mx_arenas_purge(arenas, true);
   if (mx_memory_limit_room(limit - limit / 8, bytes)) return true;
-  void (*const on_pressure)(bool) = mx_load_relaxed(&mx_memory_limit.on_pressure);
+  mx_pressure_fn* const on_pressure = mx_load_relaxed(&mx_memory_limit.on_pressure);
   if (on_pressure != NULL) on_pressure(false);
   if (!mx_load_relaxed(&mx_memory_limit.is_hard)) return true;
   if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;

@@ -12,11 +12,14 @@ MX_BEGIN_DECLS
 // Counters of the whole process: OS memory is shared by all sub-processes.
 extern mx_counters_t mx_process_counters;
 
+// Gives back what it can; true: else an allocation fails.
+typedef void mx_pressure_fn(bool is_last_resort);
+
 // A bound of what may be committed, set by the service floor.
 typedef struct mx_memory_limit_s {
   mx_atomic(size_t) bytes;           // 0: none
   mx_atomic(bool) is_hard;           // beyond it allocations fail
-  mx_atomic(void (*)(bool)) on_pressure; // gives back what it can; true: else an allocation fails
+  mx_atomic(mx_pressure_fn*) on_pressure;
 } mx_memory_limit_t;
 
 extern mx_hidden mx_memory_limit_t mx_memory_limit;

@@ -77,6 +77,18 @@ static int has_flag(const void* p, const char* flag) {
   return found;
 }
 
+// What of the process lies in large OS pages.
+static int kib_in_large(void) {
+  char line[512];
+  int total = 0, kib;
+  FILE* f = fopen("/proc/self/smaps", "r");
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    if (sscanf(line, "AnonHugePages: %d", &kib) == 1) total += kib;
+  }
+  if (f != NULL) fclose(f);
+  return total;
+}
+
 static bool is_in_an_arena(const void* p) {
   for (intptr_t id = 1; id <= 16; id++) {
     if (mi_arena_contains((mi_arena_id_t)id, p)) return true;
@@ -161,7 +173,7 @@ static void growth(void) {
   FILE* f = fopen("/proc/self/maps", "r");
   for (int c; f != NULL && (c = fgetc(f)) != EOF;) mappings += (c == '\n');
   if (f != NULL) fclose(f);
-  printf("mappings=%d\n", mappings);
+  printf("mappings=%d\nlarge=%d\n", mappings, kib_in_large());
 }
 
 static int present_pages(void* p, size_t size) {
