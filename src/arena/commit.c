@@ -17,9 +17,9 @@
 #define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
-// A large OS page lies in one mapping, so where those of one size are meant, none is refused before
-// its end is mapped, which many arenas never come to. What lies between in no mapping of theirs is
-// passed over.
+// A large OS page lies in one mapping, so where no other size is to be kept away, none is refused
+// before its end is mapped, which many arenas never come to. What lies between in no mapping of
+// theirs is passed over.
 void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size) {
   const size_t large = (mx_option(allow_thp) == 1 ? mx_facts.large_page : 0);
   const size_t before = (large == 0 ? 0 : (uintptr_t)start % large);

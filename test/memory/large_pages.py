@@ -10,8 +10,8 @@ PR_GET_THP_DISABLE = 42
 
 
 def refuse_folios():
-    """Where it gives pages of less than 2 MiB to everybody (Linux 6.8), has it give none to this process and its
-    children: what is resident is no longer counted in OS pages then."""
+    """Where it gives pages of less than 2 MiB to everybody (Linux 6.8), has it give none to this
+    process and its children: what is resident is no longer counted in OS pages then."""
     choices = [f.read_text(encoding="ascii") for f in FOLDER.glob("hugepages-*/enabled")]
     if any("[always]" in choice for choice in choices):
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)

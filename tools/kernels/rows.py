@@ -80,7 +80,8 @@ MACHINES = {
         "on": "trixie", "parameters": ["transparent_hugepage=never"], "tests": SYSTEM,
         "guest": {"kernels-thp": ([], ["never"])}},
     "trixie-folios": {
-        "on": "trixie", "parameters": ["transparent_hugepage=madvise", "thp_anon=64K:always"], "tests": SYSTEM,
+        "on": "trixie", "tests": SYSTEM,
+        "parameters": ["transparent_hugepage=madvise", "thp_anon=64K:always"],
         "guest": {"kernels-folios": ([], [])}},
     "bookworm-bpftrace": {
         "on": "bookworm", "tests": "(?!)", "packages": {"bpftrace": ["usr/bin/bpftrace"]},
