@@ -37,7 +37,7 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   if (arena == NULL) return;
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
-  mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
+  mx_arenas_note_fresh(arenas, NULL, fresh / mx_arena_bits_per_slice());
 }
 
 // From byte `from` to byte `to` a block may hold old data, and may have to read as zero.

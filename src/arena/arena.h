@@ -308,8 +308,9 @@ void mx_arenas_purge_tick(mx_arenas_t* arenas);
 // follows from that once it is.
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
 void mx_arenas_after_free(mx_arenas_t* arenas);
-// `count` slices were handed out that are not present.
-void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
+// `count` slices were handed out that are not present: to a page of this arena, or, where that is
+// NULL, for a huge block.
+void mx_arenas_note_fresh(mx_arenas_t* arenas, const mx_arena_t* arena, size_t count);
 // Told when something begins to wait, or may (the background purger); NULL: nobody listens.
 typedef void(mx_wake_background_fn)(void);
 extern mx_hidden mx_atomic(mx_wake_background_fn*) mx_arenas_background;

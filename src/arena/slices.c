@@ -50,7 +50,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   // A page of blocks takes slices when it carves into them. Of huge blocks those that make them
   // know what is fresh.
   if (is_carved && dirty < count && !mx_arena_has_plots(arena)) {
-    mx_arenas_note_fresh(arenas, count - dirty);
+    mx_arenas_note_fresh(arenas, arena, count - dirty);
   }
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);

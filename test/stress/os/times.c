@@ -275,14 +275,14 @@ static void test_refaults(void) {
   mock_sleep(5);
   const mx_slices_t second = take_for(1, true), huge = take(3);
   check(gone() == 38 && keep() == 2);
-  mx_arenas_note_fresh(&mine, 5);
+  mx_arenas_note_fresh(&mine, NULL, 5);
   check(gone() == 33 && keep() == 7 && mx_load_relaxed(&mine.keep_until) == until);
   // Where as much waits it would not have helped to wait longer.
   give_back(huge);
-  mx_arenas_note_fresh(&mine, 3);
-  mx_arenas_note_fresh(&mine, 1);
+  mx_arenas_note_fresh(&mine, NULL, 3);
+  mx_arenas_note_fresh(&mine, NULL, 1);
   check(gone() == 33 && keep() == 7);
-  mx_arenas_note_fresh(&mine, 4);
+  mx_arenas_note_fresh(&mine, NULL, 4);
   check(gone() == 32 && keep() == 8);
   // So many stay; what comes then is looked at when fewer may.
   const mx_slices_t more = take(17);
@@ -304,16 +304,41 @@ static void test_refaults(void) {
   mx_store_relaxed(&mine.keep, (intptr_t)4);
   // No more than what went is wanted again.
   mx_store_relaxed(&mine.gone, (intptr_t)2);
-  mx_arenas_note_fresh(&mine, 50);
+  mx_arenas_note_fresh(&mine, NULL, 50);
   check(gone() == 0 && keep() == 6);
-  mx_arenas_note_fresh(&mine, 50);
+  mx_arenas_note_fresh(&mine, NULL, 50);
   check(gone() == 0 && keep() == 6);
   mx_store_relaxed(&mine.keep, (intptr_t)0);
   mock_sleep(7);
-  mx_arenas_note_fresh(&mine, 50);
+  mx_arenas_note_fresh(&mine, NULL, 50);
   check(keep() == 0 && mx_load_relaxed(&mine.keep_until) < now() + KEEP_MSECS);
   give_back(first);
   give_back(second);
+  end();
+}
+
+// A page takes what lies behind it, however much waits elsewhere: a loop that gives back what such
+// a page grows into would do so each time.
+static void test_refaults_elsewhere(void) {
+  begin(256, 100);
+  give_back(take(40));
+  tick_after(101);
+  const mx_slices_t all = take(96);
+  mx_store_relaxed(&mine.gone, (intptr_t)40);
+  mx_store_relaxed(&mine.keep, (intptr_t)10);  // more than may wait for pieces
+  mx_slices_free(&mine, arena, all.index, 31);
+  mx_arenas_note_fresh(&mine, arena, 1);
+  check(waiting() == 31 && keep() == 10);
+  mx_slices_free(&mine, arena, all.index + 40, 31);
+  mx_arenas_note_fresh(&mine, arena, 1);
+  check(waiting() == 62 && keep() == 10);
+  mx_slices_free(&mine, arena, all.index + 31, 1);
+  mx_arenas_note_fresh(&mine, NULL, 2);
+  check(waiting() == 63 && keep() == 10);
+  mx_arenas_note_fresh(&mine, arena, 2);
+  check(gone() == 38 && keep() == 12);
+  mx_slices_free(&mine, arena, all.index + 32, 8);
+  mx_slices_free(&mine, arena, all.index + 71, 25);
   end();
 }
 
@@ -513,6 +538,7 @@ int main(int argc, char** argv) {
   test_limit();
   test_least_run();
   if (!MX_SCATTER) test_refaults();
+  if (!MX_SCATTER) test_refaults_elsewhere();
   test_large();
   test_end();
   test_unmap();
