@@ -121,7 +121,7 @@ def command_of(name):
 
 
 UNIT = plain(*(f"unit/test_{n}" for n in (
-    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "os", "stats", "fields", "options", "log", "api_service", "lock",
+    "bits", "mitigations", "bitmap", "fmt", "reciprocal", "color", "os", "stats", "fields", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports", "seldom",
     "retained", "larger", "transfer", "resized", "limits", "refaults", "far")))
@@ -132,7 +132,7 @@ SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
-    "partition", "half_freed", "said_sizes")))
+    "partition", "half_freed", "said_sizes", "colors")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
 DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]

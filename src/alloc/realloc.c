@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Reallocation and aligned allocation.
 //
-// No block is over-allocated for alignment up to 64 KiB: pages begin on slice boundaries, so a
-// block size that is a multiple of the alignment makes every block aligned (see sizeclass.h). Only
-// an alignment at an offset takes a larger block, and the result lies inside it.
+// No block is over-allocated for alignment up to 64 KiB: a block size that is a multiple of the
+// alignment makes every block aligned, in pages that begin so (see color.h). Only an alignment at
+// an offset takes a larger block, and the result lies inside it.
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
 #include "../mem/vmem.h"
@@ -46,8 +47,8 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
   return p;
 }
 
-static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
-                         bool zero) {
+mx_noinline static void* alloc_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
+                                     bool zero) {
   mx_call_enter();
   void* const p = alloc_apart_in(theap, size, align, is_growing, zero);
   mx_call_leave();
@@ -79,6 +80,22 @@ static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t 
   return block + skip;
 }
 
+// In place of p, whose page has a color that does not suit the alignment; from now on pages do.
+mx_noinline static void* alloc_realigned(mx_theap_t* theap, void* p, size_t size, size_t align,
+                                         bool zero) {
+  if (theap->heap == NULL) theap = mx_thread_theap();
+  mx_call_enter();
+  mx_color_raise(align);
+  mx_theap_renew(theap, mx_bin_of(size + MX_PAD));
+  mx_call_leave();
+  void* const again = mx_alloc_slow(size, theap, zero);
+  mx_free_slow(p);
+  if (mx_likely(mx_is_aligned(again, align))) return again;
+  // A page that was kept, or another thread's block.
+  mx_free_slow(again);
+  return alloc_apart(theap, size, align, false, zero);
+}
+
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
   if (mx_unlikely(size > MX_MAX_ALLOC - align)) return mx_alloc_slow(SIZE_MAX, theap, zero);
   const size_t shift = offset & (align - 1);
@@ -95,8 +112,10 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   if (align > MX_SHARED_ALIGN_MAX || padded > MX_SHARED_MAX || (MX_ZERO_BLOCKS && size == 0)) {
     return alloc_apart(theap, size, align, false, zero);
   }
-  void* const p =
-      (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  void* p = (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  if (mx_unlikely(!mx_is_aligned(p, align))) {
+    p = alloc_realigned(theap, p, padded - MX_PAD, align, zero);
+  }
   if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);
     note_stay(mx_pagemap_get(p), size);

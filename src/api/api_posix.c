@@ -70,10 +70,11 @@ static mx_noinline int posix_memalign_slow(void** p, size_t alignment, size_t si
   return 0;
 }
 
-// A block size that is a multiple of the alignment makes every block aligned.
+// A block size that is a multiple of the alignment makes every block aligned, of any color.
 int mi_posix_memalign(void** p, size_t alignment, size_t size) {
   const size_t mask = alignment - 1;
-  const bool is_simple = (mask < MX_SMALL_MAX && (alignment & (mask | (sizeof(void*) - 1))) == 0);
+  const bool is_simple =
+      (mask < MX_COLOR_STEP_MIN && (alignment & (mask | (sizeof(void*) - 1))) == 0);
   if (MX_HARDEN || mx_unlikely(!is_simple || p == NULL)) {
     return posix_memalign_slow(p, alignment, size);
   }

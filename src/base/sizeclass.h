@@ -8,8 +8,8 @@
 // 2^(e-3), so less than 2^(e-3)/2^e = 12.5 % of the request is lost; above 128 bytes and below
 // 1 KiB at most 15 bytes of 129, 11.7 %. (Above 8 KiB a free block of a larger bin may serve, less
 // than twice as large: see alloc_larger in alloc/slow.c.) Every block size is a multiple of 16, and
-// a request that is a multiple of a power of two a <= 2^(e-3) gets a block that is one too;
-// since pages begin on slice boundaries, such blocks are aligned to a without any extra room.
+// a request that is a multiple of a power of two a <= 2^(e-3) gets a block that is one too; such
+// blocks are aligned to a without any extra room where their page begins so (page/color.h).
 #ifndef MX_BASE_SIZECLASS_H
 #define MX_BASE_SIZECLASS_H
 

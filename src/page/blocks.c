@@ -19,6 +19,7 @@
 #define CARVE_PRESENT_MAX (64 * MX_KIB)
 
 mx_at_start mx_page_t mx_page_none;
+mx_at_start mx_atomic(uint32_t) mx_color_least = MX_COLOR_STEP_MIN;
 
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {
@@ -27,20 +28,20 @@ bool mx_page_guard_huge(mx_page_t* page, bool install) {
   return mx_os_guard(page->start + end, mx_facts.os_page, install);
 }
 
-// Gives a page its key, and a place in front of its first block: as large as the alignment of the
-// blocks, which therefore stay aligned as they are promised to be.
+// Where a page's blocks begin, and how many fit.
+static void place_blocks(mx_page_t* page) {
+  const size_t front = mx_page_front(page->block_size, page->slice_index);
+  const size_t all = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE;
+  page->start += front;
+  page->reserved = (uint32_t)((all - front - mx_guard_size()) / page->block_size);
+}
+
+// Gives a page its key, and a canary in front of its first block.
 static void init_hardened(mx_page_t* page) {
   page->key = mx_random64() & ~(uint64_t)0xFF;
   if (page->arena == NULL || page->bin == MX_BIN_HUGE) return;
   if (MX_QUARANTINE) mx_page_init_delay(page);
-  size_t room = mx_page_slices_for(page->block_size) * MX_SLICE_SIZE - mx_guard_size();
-  if (MX_PADDING) {
-    const size_t fence = mx_page_fence(page->block_size);
-    room -= fence;
-    page->start += fence;
-    mx_arena_touch(page->arena, page->start - MX_PAD, MX_PAD);
-  }
-  page->reserved = (uint32_t)(room / page->block_size);
+  if (MX_PADDING) mx_arena_touch(page->arena, page->start - MX_PAD, MX_PAD);
   if (MX_TRACK) {
     uint8_t* const slice = (uint8_t*)mx_align_down((uintptr_t)page->start, MX_SLICE_SIZE);
     mx_track_no_access(slice, mx_page_size(page));
@@ -53,11 +54,10 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   mx_check(mx_is_aligned(slices->start, MX_SLICE_SIZE));
   mx_check(block_size > 0 && bin <= MX_BIN_HUGE);
   mx_check(bin == MX_BIN_HUGE || slices->arena != NULL);
-  const size_t most = (bin == MX_BIN_HUGE ? slices->count : mx_page_slices_for(block_size));
   page->free = NULL;
   page->used = 0;
   page->capacity = 0;
-  page->reserved = (uint32_t)(bin == MX_BIN_HUGE ? 0 : most * MX_SLICE_SIZE / block_size);
+  page->reserved = 0;
   page->bin = (uint8_t)bin;
   page->is_listed = 0;
   page->is_final = 0;
@@ -73,6 +73,7 @@ void mx_page_init(mx_page_t* page, const mx_slices_t* slices, size_t block_size,
   page->slice_index = (uint32_t)slices->index;
   page->slice_count = (uint32_t)slices->count;
   page->heap_next = page->heap_prev = NULL;
+  if (bin != MX_BIN_HUGE) place_blocks(page);
   if (MX_RECIPROCALS) page->reciprocal = (bin == MX_BIN_HUGE ? 0 : UINT64_MAX / block_size + 1);
   if (MX_ENCODE_LINKS || MX_PADDING) init_hardened(page);
   mx_check(bin == MX_BIN_HUGE || page->reserved > 0);
@@ -147,10 +148,13 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   if (count * size < mx_facts.os_page || mx_os_is_scarce()) count = mx_facts.os_page / size;
   if (count == 0) count = 1;
   count = mx_min(count, limit - page->capacity);
-  // Blocks with canaries begin a little behind an OS page: the last of them ends before the next.
+  if (mx_is_aligned(page->start, mx_facts.os_page)) return (uint32_t)count;
+  // Blocks that begin a little behind an OS page end with one, this or the next.
   const uintptr_t end = (uintptr_t)page->start + (page->capacity + count) * size;
-  const size_t beyond = mx_div_up(end % mx_facts.os_page, size);
-  return (uint32_t)(MX_PADDING && beyond < count ? count - beyond : count);
+  const size_t over = end % mx_facts.os_page;
+  const size_t beyond = mx_div_up(over, size), more = (mx_facts.os_page - over) / size;
+  if (more < beyond) return (uint32_t)mx_min(count + more, limit - page->capacity);
+  return (uint32_t)(beyond < count ? count - beyond : count);
 }
 
 // As carve_count, but for what is present: 0 when it would be no more.

@@ -71,9 +71,14 @@ bool mx_holes_give_back(mx_page_t* page, bool has_holes) {
 
 // ---- looking -----------------------------------------------------------------------------------
 
-static size_t index_of(const mx_page_t* page, const void* p) {
-  mx_check((const uint8_t*)p >= page->start);
-  return (size_t)((const uint8_t*)p - page->start) / page->block_size;
+// The block that the byte at p belongs to; in front of all of them it is the first.
+static size_t index_of(const mx_page_t* page, const uint8_t* p) {
+  return p <= page->start ? 0 : (size_t)(p - page->start) / page->block_size;
+}
+
+// The OS page in which a page's first block begins.
+static uint8_t* first_os_page(const mx_page_t* page) {
+  return (uint8_t*)mx_align_down((uintptr_t)page->start, mx_facts.os_page);
 }
 
 bool mx_holes_contain(const mx_page_t* page, size_t block_index) {
@@ -144,7 +149,7 @@ static size_t discard_needless(const mx_view_t* view) {
   const uint8_t* const end = mx_page_end(page);
   size_t bytes = 0, bit = mx_arena_bit_of(page->arena, page->start);
   uint8_t* run = NULL;
-  for (uint8_t* p = page->start; p < end || run != NULL; p += mx_facts.os_page, bit++) {
+  for (uint8_t* p = first_os_page(page); p < end || run != NULL; p += mx_facts.os_page, bit++) {
     const bool goes = (p < end && mx_bits_test(page->arena->present, bit) && is_needless(view, p));
     if (goes && run == NULL) run = p;
     if (!goes && run != NULL) {
@@ -260,7 +265,7 @@ bool mx_holes_carve(mx_page_t* page) {
   mx_check(mx_page_has_holes(page) && !mx_page_is_lent(page));
   const size_t size = page->block_size;
   uint8_t* const end = page->start + page->capacity * size;
-  uint8_t* at = page->start;
+  uint8_t* at = first_os_page(page);
   bool found = false;
   while (!found) {
     uint8_t* const from = find_os_page(page, at, end, false);

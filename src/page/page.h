@@ -44,6 +44,7 @@
 #include "../base/sizeclass.h"
 #include "../mem/pagemap.h"
 #include "../os/thread.h"
+#include "color.h"
 
 typedef struct mx_block_s {
   uintptr_t next;  // a link, see freelist.h
@@ -114,10 +115,6 @@ mx_static_assert(sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE &&
                      MX_PAGE_RECORD_SIZE == 3 * MX_CACHE_LINE,
                  "a page record is three cache lines");
 
-// The largest alignment of blocks that share a page. With canaries a page's first block lies so
-// many bytes behind the start of a slice at most.
-#define MX_SHARED_ALIGN_MAX (MX_PADDING ? MX_SLICE_SIZE / 2 : MX_SLICE_SIZE)
-
 MX_BEGIN_DECLS
 // Stands where there is no page: it has no block and no owner.
 extern mx_hidden mx_page_t mx_page_none;
@@ -160,12 +157,6 @@ mx_inline size_t mx_guard_size(void) { return MX_GUARD_PAGES ? mx_facts.os_page 
 mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
   uint8_t* const first = page->start - (uintptr_t)page->start % MX_SLICE_SIZE;
   return first + mx_page_size(page) - mx_guard_size();
-}
-
-// What lies in front of a page's first block where blocks have canaries: as much as they are
-// aligned to, so that they stay so.
-mx_inline size_t mx_page_fence(size_t block_size) {
-  return MX_PADDING ? mx_min(block_size & (0 - block_size), MX_SHARED_ALIGN_MAX) : 0;
 }
 
 // How many slices a new page must have for its first block.

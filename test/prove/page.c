@@ -20,6 +20,7 @@ static uint8_t* any_slice(void) {
 
 static void make_page(size_t bin) {
   mx_facts.os_page = 4096;
+  mx_color_least = MX_COLOR_STEP_MIN << any_size(0, 5);
   const mx_slices_t slices = {.start = any_slice(), .index = any_size(0, 1 << 14),
                               .count = mx_page_first_slices(mx_bin_size(bin)),
                               .arena = (nondet_bool() ? &prove_arena : NULL)};
@@ -36,11 +37,12 @@ static void some_bins(void (*check)(size_t), size_t from, size_t step) {
   }
 }
 
-// prove: blocks end where the page's slices end at the latest, begin aligned, and there is one
+// prove: blocks end where the page's slices end at the latest, begin as near as is said, and there is
+//   one
 // bound: all bins
 // builds: secure64 secure32 release64 release32
 // addresses: yes
-// mutant: page/blocks.c: room -= fence; => room -= 0;
+// mutant: page/blocks.c: (all - front - mx_guard_size()) => (all - mx_guard_size())
 void prove_page_holds_its_blocks(void) {
   const size_t bin = any_size(1, MX_BIN_HUGE - 1), size = mx_bin_size(bin);
   make_page(bin);
@@ -49,7 +51,22 @@ void prove_page_holds_its_blocks(void) {
   claim(prove_page.reserved >= 1);
   claim(fence + prove_page.reserved * size <= most);
   claim(mx_page_span(&prove_page) <= most - fence);
-  claim((uintptr_t)prove_page.start % mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX) == 0);
+  claim(fence <= mx_page_fence(size));
+}
+
+// prove: blocks are aligned as their size is, those of less than an OS page at most as much as
+//   pages are made for
+// bound: all bins
+// builds: secure64 secure32 release64 release32
+// addresses: yes
+// mutant: page/color.h: (MX_PADDING ? step : 0) => (MX_PADDING ? step / 2 : 0)
+void prove_page_keeps_alignment(void) {
+  const size_t bin = any_size(1, MX_BIN_HUGE - 1), size = mx_bin_size(bin);
+  make_page(bin);
+  const size_t all = mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX);
+  const size_t align = (size < 4096 ? mx_min(all, mx_color_least) : all);
+  claim((uintptr_t)prove_page.start % align == 0);
+  claim(!MX_PADDING || (uintptr_t)prove_page.start % MX_SLICE_SIZE >= MX_PAD);
 }
 
 // What a page asks of lower floors and of its other source.

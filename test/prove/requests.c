@@ -52,14 +52,14 @@ static mx_heap_t prove_heap;
 static mx_page_t prove_page;
 
 // The block that some allocation answers: its address, which is never followed, and its bytes.
-static uintptr_t prove_block;
+static uintptr_t prove_block, prove_aside;
 static size_t prove_usable;
 static bool prove_failed;
 
 static void start(void) {
   mx_facts.os_page = 4096;
   prove_theap.heap = &prove_heap;
-  prove_block = 0;
+  prove_block = prove_aside = 0;
   prove_failed = false;
 }
 
@@ -69,12 +69,26 @@ static void prove_free(void* p) {
   prove_block = 0;
 }
 
+// Another page comes in front of that of the block; it may have been made before, too.
+void mx_theap_renew(mx_theap_t* theap, size_t bin) {
+  claim(theap == &prove_theap && bin > 0 && bin < MX_BIN_HUGE);
+  prove_aside = prove_block;
+  prove_block = 0;
+}
+
+void mx_free_slow(void* p) {
+  if (p != NULL && (uintptr_t)p == prove_aside) prove_aside = 0;
+  else prove_free(p);
+}
+
 // A block that shares its page: at least as large as it must be, and at least as aligned as that
-// size is, up to a slice. bins-keep-alignment and page-holds-its-blocks prove both.
+// size is, up to a slice, or what colors leave of it. bins-keep-alignment and page-keeps-alignment
+// prove both.
 static void* give_shared(size_t size) {
   const size_t padded = mx_max(size, 1) + MX_PAD;
   claim(padded >= size);
-  const size_t align = mx_max(MX_ALIGN, mx_min(padded & (0 - padded), MX_SHARED_ALIGN_MAX));
+  size_t align = mx_max(MX_ALIGN, mx_min(padded & (0 - padded), MX_SHARED_ALIGN_MAX));
+  if (padded < 4096 && nondet_bool()) align = mx_min(align, MX_COLOR_STEP_MIN);
   prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);
   prove_usable = any_size(padded, MX_BIN_MAX_SIZE) - MX_PAD;
   return (void*)prove_block;
@@ -145,6 +159,7 @@ void prove_aligned_requests(void) {
   const size_t align = (size_t)1 << any_size(0, 8 * sizeof(size_t) - 1);
   assume((offset & (align - 1)) == 0 || align <= MX_SLICE_SIZE);
   const uintptr_t p = (uintptr_t)mx_alloc_aligned(&prove_theap, size, align, offset, nondet_bool());
+  claim(prove_aside == 0);
   if (p == 0) return;
   claim(((p + offset) & (align - 1)) == 0);
   claim(p >= prove_block && size <= prove_usable);

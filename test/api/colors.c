@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Alignments that pages do not have because of their colors: whoever asks for one gets it, without
+// more memory than its size takes, also where pages were made before and have free blocks.
+#include "expect.h"
+
+#define LIVE 1000
+#define ROUNDS 20000
+
+static const size_t sizes[] = {256, 512, 768, 1024, 1536, 2048, 3072, 6144, 10240, 18432};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void* plain[SIZES][LIVE];
+
+static size_t align_of(size_t size) { return size & (0 - size); }
+
+// Pages of each size in which every other block is free.
+static void make_pages(void) {
+  for (size_t i = 0; i < SIZES; i++) {
+    for (size_t k = 0; k < LIVE; k++) plain[i][k] = mi_malloc(sizes[i]);
+    for (size_t k = 0; k < LIVE; k += 2) {
+      mi_free(plain[i][k]);
+      plain[i][k] = NULL;
+    }
+  }
+}
+
+static void free_pages(void) {
+  for (size_t i = 0; i < SIZES; i++) {
+    for (size_t k = 0; k < LIVE; k++) mi_free(plain[i][k]);
+  }
+}
+
+// In turn with blocks that need no alignment.
+static void test_one_by_one(size_t size) {
+  const size_t align = align_of(size);
+  uintptr_t least = UINTPTR_MAX, most = 0;
+  for (size_t i = 0; i < ROUNDS; i++) {
+    void* p = NULL;
+    if (i % 4 == 0) EXPECT_AT(size, mi_posix_memalign(&p, align, size) == 0);
+    else p = (i % 2 == 0 ? mi_malloc_aligned(size, align) : mi_zalloc_aligned(size, align));
+    void* const other = mi_malloc(size);
+    EXPECT_AT(size, p != NULL && is_multiple(p, align) && other != NULL);
+    EXPECT_AT(size, mi_usable_size(p) < 2 * size);
+    EXPECT_AT(size, i % 2 == 0 || is_filled(p, size, 0));
+    if (i >= ROUNDS / 2 && (uintptr_t)p < least) least = (uintptr_t)p;
+    if (i >= ROUNDS / 2 && (uintptr_t)p > most) most = (uintptr_t)p;
+    memset(p, 1, size);
+    mi_free(p);
+    mi_free(other);
+  }
+  // They come from a page or two, and not from a new one each.
+  if (!MX_SCATTER && !MX_QUARANTINE) EXPECT_AT(size, most - least < (size <= 4096 ? 4 : 64) * 65536);
+}
+
+// More than there were pages for.
+static void test_many(size_t size) {
+  static void* blocks[LIVE];
+  const size_t align = align_of(size);
+  for (size_t i = 0; i < LIVE; i++) {
+    blocks[i] = mi_malloc_aligned(size, align);
+    EXPECT_AT(size, blocks[i] != NULL && is_multiple(blocks[i], align));
+    memset(blocks[i], (int)i, size);
+  }
+  for (size_t i = 0; i < LIVE; i++) {
+    EXPECT_AT(size, is_filled(blocks[i], size, (unsigned char)i));
+    blocks[i] = mi_realloc_aligned(blocks[i], size + 1, align);
+    EXPECT_AT(size, blocks[i] != NULL && is_multiple(blocks[i], align));
+    EXPECT_AT(size, is_filled(blocks[i], size, (unsigned char)i));
+  }
+  for (size_t i = 0; i < LIVE; i++) mi_free(blocks[i]);
+}
+
+int main(void) {
+  make_pages();
+  for (size_t i = 0; i < SIZES; i++) test_one_by_one(sizes[i]);
+  for (size_t i = 0; i < SIZES; i++) test_many(sizes[i]);
+  free_pages();
+  mi_collect(true);
+  return expect_end("colors");
+}
