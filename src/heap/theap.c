@@ -283,7 +283,11 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
 
 void mx_theap_renew(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->bins.current[bin];
-  if (page != &mx_page_none) leave_current(theap, page);
+  if (page != &mx_page_none) {
+    const bool is_empty = (page->used == 1);
+    leave_current(theap, page);
+    if (is_empty) mx_theap_page_emptied(theap, page);
+  }
   page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
   if (page == NULL) return;
   become_owner(theap, page);

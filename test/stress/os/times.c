@@ -323,22 +323,21 @@ static void test_refaults_elsewhere(void) {
   begin(256, 100);
   give_back(take(40));
   tick_after(101);
-  const mx_slices_t all = take(96);
+  const mx_slices_t all = take(160);
   mx_store_relaxed(&mine.gone, (intptr_t)40);
-  mx_store_relaxed(&mine.keep, (intptr_t)10);  // more than may wait for pieces
-  mx_slices_free(&mine, arena, all.index, 31);
+  mx_store_relaxed(&mine.keep, (intptr_t)12);  // more than may wait for pieces
+  mx_slices_free(&mine, arena, all.index, 63);
   mx_arenas_note_fresh(&mine, arena, 1);
-  check(waiting() == 31 && keep() == 10);
-  mx_slices_free(&mine, arena, all.index + 40, 31);
+  check(waiting() == 63 && keep() == 12);
+  mx_slices_free(&mine, arena, all.index + 64, 40);
   mx_arenas_note_fresh(&mine, arena, 1);
-  check(waiting() == 62 && keep() == 10);
-  mx_slices_free(&mine, arena, all.index + 31, 1);
+  check(waiting() == 103 && keep() == 12);
+  mx_slices_free(&mine, arena, all.index + 63, 1);
   mx_arenas_note_fresh(&mine, NULL, 2);
-  check(waiting() == 63 && keep() == 10);
+  check(waiting() == 104 && keep() == 12);
   mx_arenas_note_fresh(&mine, arena, 2);
-  check(gone() == 38 && keep() == 12);
-  mx_slices_free(&mine, arena, all.index + 32, 8);
-  mx_slices_free(&mine, arena, all.index + 71, 25);
+  check(gone() == 38 && keep() == 14);
+  mx_slices_free(&mine, arena, all.index + 104, 56);
   end();
 }
 
