@@ -2,12 +2,11 @@
 // Reallocation and aligned allocation.
 //
 // No block is over-allocated for alignment up to 64 KiB: a block size that is a multiple of the
-// alignment makes every block aligned, in pages that begin so (see color.h). Only an alignment at
-// an offset takes a larger block, and the result lies inside it.
+// alignment makes every block aligned, in pages that begin so. Where they do not (see color.h), and
+// for an alignment at an offset, a larger block is taken, and the result lies inside it.
 #include <string.h>
 
 #include "../base/hooks.h"
-#include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
 #include "../mem/vmem.h"
@@ -61,15 +60,15 @@ static bool is_markable(const mx_page_t* page) {
   return mx_page_is_huge(page) || mx_page_is_mine(page);
 }
 
-// The result lies `skip` bytes behind the start of an aligned block.
-static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
+// A block into which pointers may be given out that lie behind its start.
+static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool zero) {
   mx_check(align <= MX_SLICE_SIZE);
-  uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, skip + size, align, 0, zero);
+  uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   mx_page_t* page = mx_pagemap_get(block);
   if (MX_TRANSFERS && mx_unlikely(!is_markable(page))) {
-    mx_free(block);
-    block = (uint8_t*)mx_alloc_aligned(theap, skip + size, 2 * MX_SHARED_ALIGN_MAX, 0, zero);
+    mx_free_slow(block);
+    block = (uint8_t*)mx_alloc_aligned(theap, size, 2 * MX_SHARED_ALIGN_MAX, 0, zero);
     if (block == NULL) return NULL;
     page = mx_pagemap_get(block);
   }
@@ -77,23 +76,35 @@ static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t 
     mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
     if (!mx_page_is_huge(page)) mx_page_set_owner(page, mx_load_relaxed(&page->owner));
   }
-  return block + skip;
+  return block;
 }
 
-// In place of p, whose page has a color that does not suit the alignment; from now on pages do.
-mx_noinline static void* alloc_realigned(mx_theap_t* theap, void* p, size_t size, size_t align,
-                                         bool zero) {
-  if (theap->heap == NULL) theap = mx_thread_theap();
-  mx_call_enter();
+// The result lies `skip` bytes behind the start of an aligned block. One of no bytes has an address
+// of its own, too.
+static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
+  const size_t least = (MX_PADDING ? size : mx_max(size, 1));
+  uint8_t* const block = alloc_marked(theap, skip + least, align, zero);
+  return block == NULL ? NULL : block + skip;
+}
+
+// Whether the bin's current page has a color that does not suit the alignment.
+static bool is_of_other_color(const mx_theap_t* theap, size_t size, size_t align) {
+  if (theap->heap == NULL) return false;  // a thread's first call
+  const mx_page_t* const page = theap->bins.current[mx_bin_of(size)];
+  return !mx_is_aligned(page->start, align);  // also of the record that is no page's
+}
+
+// A larger block, with the result inside, where pages of the size have another color. Those that
+// are made from now on have not.
+mx_noinline static void* alloc_inside(mx_theap_t* theap, size_t size, size_t align, bool zero) {
   mx_color_raise(align);
-  mx_theap_renew(theap, mx_bin_of(size + MX_PAD));
-  mx_call_leave();
-  void* const again = mx_alloc_slow(size, theap, zero);
-  mx_free_slow(p);
-  if (mx_likely(mx_is_aligned(again, align))) return again;
-  // A page that was kept, or another thread's block.
-  mx_free_slow(again);
-  return alloc_apart(theap, size, align, false, zero);
+  const size_t most = mx_max(size, 1) + align - MX_COLOR_STEP_MIN;
+  uint8_t* const block = alloc_marked(theap, most, MX_COLOR_STEP_MIN, zero);
+  if (mx_unlikely(block == NULL)) return NULL;
+  const size_t skip = (0 - (uintptr_t)block) & (align - 1);
+  if (MX_PADDING) mx_harden_shrink(block, skip + size);
+  note_stay(mx_pagemap_get(block), skip + size);
+  return block + skip;
 }
 
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
@@ -112,9 +123,15 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   if (align > MX_SHARED_ALIGN_MAX || padded > MX_SHARED_MAX || (MX_ZERO_BLOCKS && size == 0)) {
     return alloc_apart(theap, size, align, false, zero);
   }
-  void* p = (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
-  if (mx_unlikely(!mx_is_aligned(p, align))) {
-    p = alloc_realigned(theap, p, padded - MX_PAD, align, zero);
+  const bool may_stray = (align > MX_COLOR_STEP_MIN && padded < MX_COLOR_SPAN);
+  if (mx_unlikely(may_stray) && is_of_other_color(theap, padded, align)) {
+    return alloc_inside(theap, size, align, zero);
+  }
+  void* const p =
+      (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  if (mx_unlikely(may_stray) && mx_unlikely(!mx_is_aligned(p, align))) {
+    mx_free_slow(p);  // of a page that came just now
+    return alloc_inside(theap, size, align, zero);
   }
   if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);

@@ -64,7 +64,7 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
   if (!mx_page_abandon_full(page, theap->tid)) mx_partial_push_head(theap, page);
 }
 
-// The current page leaves, mostly as it can give nothing.
+// The current page can give nothing: it leaves.
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->bins.current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
@@ -72,7 +72,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   mx_clear_bit(theap->trimming.slack, bin);
   page->used--;
   mx_page_rest(page);
-  if (page->free != NULL || mx_page_can_extend(page)) {
+  if (mx_page_can_extend(page)) {
     mx_partial_push_tail(theap, page);
     return;
   }
@@ -201,11 +201,6 @@ static mx_page_t* new_page(mx_theap_t* theap, size_t bin) {
   return mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
 }
 
-static void become_owner(mx_theap_t* theap, mx_page_t* page) {
-  mx_page_set_theap(page, theap);
-  mx_page_set_owner(page, theap->tid);
-}
-
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   mx_check(theap->bins.current[bin] == &mx_page_none);
   mx_page_t* page = pick_partial(theap, bin);
@@ -226,7 +221,8 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
     page = theap->lists.partial[bin];
     return page == NULL ? NULL : take_partial(theap, page);
   }
-  become_owner(theap, page);
+  mx_page_set_theap(page, theap);
+  mx_page_set_owner(page, theap->tid);
   return page;
 }
 
@@ -281,25 +277,11 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   }
 }
 
-void mx_theap_renew(mx_theap_t* theap, size_t bin) {
-  mx_page_t* page = theap->bins.current[bin];
-  if (page != &mx_page_none) {
-    const bool is_empty = (page->used == 1);
-    leave_current(theap, page);
-    if (is_empty) mx_theap_page_emptied(theap, page);
-  }
-  page = mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
-  if (page == NULL) return;
-  become_owner(theap, page);
-  make_current(theap, page);
-  bool is_zero;  // without a free block another page would come before it
-  extend_page(theap, page, &is_zero);
-}
-
 void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->tid != 0 && page->retained_slot == 0);
   const bool was_ours = (mx_page_theap(page) == theap);
-  become_owner(theap, page);
+  mx_page_set_theap(page, theap);
+  mx_page_set_owner(page, theap->tid);
   // What others allocated is freed soon, too, or never.
   if (was_ours) mx_partial_push_tail(theap, page);
   else mx_partial_push_head(theap, page);

@@ -9,9 +9,6 @@ MX_BEGIN_DECLS
 // Makes the bin's current page have a free block: the page, or NULL when out of memory. *is_zero:
 // the first free block reads as zero but for its link.
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero);
-// Puts a new page in the place of the bin's current one, which still has blocks to give; without
-// memory there is none.
-void mx_theap_renew(mx_theap_t* theap, size_t bin);
 // Whether the bin's current page or the one that follows it has a free block, so that a refill
 // takes no new memory.
 bool mx_theap_has_block(mx_theap_t* theap, size_t bin);

@@ -149,7 +149,7 @@ static uint32_t carve_count(const mx_page_t* page, uint32_t limit) {
   if (count == 0) count = 1;
   count = mx_min(count, limit - page->capacity);
   if (mx_is_aligned(page->start, mx_facts.os_page)) return (uint32_t)count;
-  // Blocks that begin a little behind an OS page end with one, this or the next.
+  // Small blocks that begin a little behind an OS page end with one, this or the next.
   const uintptr_t end = (uintptr_t)page->start + (page->capacity + count) * size;
   const size_t over = end % mx_facts.os_page;
   const size_t beyond = mx_div_up(over, size), more = (mx_facts.os_page - over) / size;

@@ -10,9 +10,9 @@
 // 2011). That costs a page of a power of two one block, others only what is left over in them.
 //
 // Such a block is aligned as its size is, to mx_color_step() at most. Whoever asks for an alignment
-// that a page does not have raises the step for pages that are made from then on (see
-// mx_alloc_aligned). Blocks of an OS page and more have no color: programs ask for OS pages, and
-// one that lies across more of them than it must keeps more of them.
+// that a page does not have gets a larger block, and raises the step for pages that are made from
+// then on (see mx_alloc_aligned). Blocks of 2 KiB and more have no color: one that lies across more
+// OS pages than it must keeps more of them from being given back.
 #ifndef MX_PAGE_COLOR_H
 #define MX_PAGE_COLOR_H
 
@@ -21,7 +21,7 @@
 #include "../base/sizeclass.h"
 
 #define MX_COLOR_STEP_MIN ((uint32_t)128)  // two cache lines, which programs often align to
-#define MX_COLOR_SPAN ((size_t)4096)
+#define MX_COLOR_SPAN ((size_t)2048)       // the least size of blocks without colors
 
 // The largest alignment of blocks that share a page. With canaries a page's first block lies so
 // many bytes behind the start of a slice at most.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A page: a run of slices cut into blocks of one size.
 //
-//      start                                                     start + slices * 64 KiB
+//      start                                                       the end of its slices
 //        | block | block | block | ... | block |  never touched yet  |
 //        |<------------- capacity ------------>|
 //        |<---------------------- reserved ----------------------->|

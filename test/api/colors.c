@@ -52,6 +52,39 @@ static void test_one_by_one(size_t size) {
   if (!MX_SCATTER && !MX_QUARANTINE) EXPECT_AT(size, most - least < (size <= 4096 ? 4 : 64) * 65536);
 }
 
+// Blocks of no bytes have an address of their own: what is behind it is another's.
+static void test_empty(size_t size) {
+  static unsigned char* blocks[2 * LIVE];
+  for (size_t i = 0; i < 2 * LIVE; i++) {
+    const size_t bytes = (i % 2 == 0 ? 0 : size / 2);
+    blocks[i] = (unsigned char*)mi_malloc_aligned(bytes, i % 2 == 0 ? size : 16);
+    EXPECT_AT(size, blocks[i] != NULL && (i % 2 != 0 || is_multiple(blocks[i], size)));
+    if (i % 2 != 0) memset(blocks[i], (int)i, bytes);
+  }
+  for (size_t i = 0; i < 2 * LIVE; i += 2) mi_free(blocks[i]);
+  for (size_t i = 1; i < 2 * LIVE; i += 2) {
+    EXPECT_AT(size, is_filled(blocks[i], size / 2, (unsigned char)i));
+    mi_free(blocks[i]);
+  }
+}
+
+// The same at an offset, whatever the page.
+static void test_empty_at(void) {
+  for (size_t align = 32; align <= 4096; align *= 2) {
+    unsigned char* blocks[64];
+    for (size_t i = 0; i < 64; i++) {
+      blocks[i] = (unsigned char*)(i % 2 == 0 ? mi_malloc_aligned_at(0, align, 16) : mi_malloc(align - 16));
+      EXPECT_AT(align, blocks[i] != NULL && (i % 2 != 0 || is_multiple(blocks[i] + 16, align)));
+      if (i % 2 != 0) memset(blocks[i], (int)i, align - 16);
+    }
+    for (size_t i = 0; i < 64; i += 2) mi_free(blocks[i]);
+    for (size_t i = 1; i < 64; i += 2) {
+      EXPECT_AT(align, is_filled(blocks[i], align - 16, (unsigned char)i));
+      mi_free(blocks[i]);
+    }
+  }
+}
+
 // More than there were pages for.
 static void test_many(size_t size) {
   static void* blocks[LIVE];
@@ -73,6 +106,9 @@ static void test_many(size_t size) {
 int main(void) {
   make_pages();
   for (size_t i = 0; i < SIZES; i++) test_one_by_one(sizes[i]);
+  test_empty(256);
+  test_empty(512);
+  test_empty_at();
   for (size_t i = 0; i < SIZES; i++) test_many(sizes[i]);
   free_pages();
   mi_collect(true);

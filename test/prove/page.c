@@ -20,7 +20,7 @@ static uint8_t* any_slice(void) {
 
 static void make_page(size_t bin) {
   mx_facts.os_page = 4096;
-  mx_color_least = MX_COLOR_STEP_MIN << any_size(0, 5);
+  mx_color_least = MX_COLOR_STEP_MIN << any_size(0, 4);
   const mx_slices_t slices = {.start = any_slice(), .index = any_size(0, 1 << 14),
                               .count = mx_page_first_slices(mx_bin_size(bin)),
                               .arena = (nondet_bool() ? &prove_arena : NULL)};
@@ -54,8 +54,8 @@ void prove_page_holds_its_blocks(void) {
   claim(fence <= mx_page_fence(size));
 }
 
-// prove: blocks are aligned as their size is, those of less than an OS page at most as much as
-//   pages are made for
+// prove: blocks are aligned as their size is, those of less than 2 KiB at most as much as pages
+//   are made for
 // bound: all bins
 // builds: secure64 secure32 release64 release32
 // addresses: yes
@@ -64,7 +64,7 @@ void prove_page_keeps_alignment(void) {
   const size_t bin = any_size(1, MX_BIN_HUGE - 1), size = mx_bin_size(bin);
   make_page(bin);
   const size_t all = mx_min(size & (0 - size), MX_SHARED_ALIGN_MAX);
-  const size_t align = (size < 4096 ? mx_min(all, mx_color_least) : all);
+  const size_t align = (size < MX_COLOR_SPAN ? mx_min(all, mx_color_least) : all);
   claim((uintptr_t)prove_page.start % align == 0);
   claim(!MX_PADDING || (uintptr_t)prove_page.start % MX_SLICE_SIZE >= MX_PAD);
 }

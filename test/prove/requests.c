@@ -51,15 +51,19 @@ static mx_theap_t prove_theap;
 static mx_heap_t prove_heap;
 static mx_page_t prove_page;
 
+// The checker keeps the number of an object in the highest eight bits of a pointer, and a sign
+// behind: addresses to which something is added end below.
+#define ADDRESSES ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 9))
+
 // The block that some allocation answers: its address, which is never followed, and its bytes.
-static uintptr_t prove_block, prove_aside;
+static uintptr_t prove_block;
 static size_t prove_usable;
 static bool prove_failed;
 
 static void start(void) {
   mx_facts.os_page = 4096;
   prove_theap.heap = &prove_heap;
-  prove_block = prove_aside = 0;
+  prove_block = 0;
   prove_failed = false;
 }
 
@@ -69,17 +73,7 @@ static void prove_free(void* p) {
   prove_block = 0;
 }
 
-// Another page comes in front of that of the block; it may have been made before, too.
-void mx_theap_renew(mx_theap_t* theap, size_t bin) {
-  claim(theap == &prove_theap && bin > 0 && bin < MX_BIN_HUGE);
-  prove_aside = prove_block;
-  prove_block = 0;
-}
-
-void mx_free_slow(void* p) {
-  if (p != NULL && (uintptr_t)p == prove_aside) prove_aside = 0;
-  else prove_free(p);
-}
+void mx_free_slow(void* p) { prove_free(p); }
 
 // A block that shares its page: at least as large as it must be, and at least as aligned as that
 // size is, up to a slice, or what colors leave of it. bins-keep-alignment and page-keeps-alignment
@@ -88,8 +82,8 @@ static void* give_shared(size_t size) {
   const size_t padded = mx_max(size, 1) + MX_PAD;
   claim(padded >= size);
   size_t align = mx_max(MX_ALIGN, mx_min(padded & (0 - padded), MX_SHARED_ALIGN_MAX));
-  if (padded < 4096 && nondet_bool()) align = mx_min(align, MX_COLOR_STEP_MIN);
-  prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);
+  if (padded < MX_COLOR_SPAN && nondet_bool()) align = mx_min(align, MX_COLOR_STEP_MIN);
+  prove_block = any_size(MX_SLICE_SIZE, ADDRESSES - 2 * MX_BIN_MAX_SIZE) & ~(align - 1);
   prove_usable = any_size(padded, MX_BIN_MAX_SIZE) - MX_PAD;
   return (void*)prove_block;
 }
@@ -159,11 +153,12 @@ void prove_aligned_requests(void) {
   const size_t align = (size_t)1 << any_size(0, 8 * sizeof(size_t) - 1);
   assume((offset & (align - 1)) == 0 || align <= MX_SLICE_SIZE);
   const uintptr_t p = (uintptr_t)mx_alloc_aligned(&prove_theap, size, align, offset, nondet_bool());
-  claim(prove_aside == 0);
   if (p == 0) return;
   claim(((p + offset) & (align - 1)) == 0);
   claim(p >= prove_block && size <= prove_usable);
   claim(p - prove_block <= prove_usable - size);
+  // Its first byte belongs to it, also where it has none; builds with canaries have one there.
+  claim(MX_PADDING || p - prove_block < mx_max(prove_usable, 1));
 }
 
 // One bin's page in front, any but the first's, which never has one. Its blocks have as many bytes.

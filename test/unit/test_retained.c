@@ -6,7 +6,6 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/heap/retained.h"
-#include "../../src/heap/theap.h"
 #include "../../src/heap/theap_lists.h"
 #include "../../src/heap/thread_life.h"
 #include "../../src/heap/trim.h"
@@ -430,25 +429,6 @@ static void places_wrap(void) {
   EXPECT(slices_kept() == 0);
 }
 
-// A page in whose place another is put is among the partial ones; one without blocks goes.
-static void others_in_place(void) {
-  mi_collect(true);
-  const size_t bin = mx_bin_of(SIZE + MX_PAD);
-  void* const p = mi_malloc(SIZE);
-  mx_page_t* const page = theap->bins.current[bin];
-  const int64_t pages = pages_of(SIZE);
-  mx_theap_renew(theap, bin);
-  mx_page_t* const other = theap->bins.current[bin];
-  EXPECT(other != page && other->free != NULL && theap->lists.partial[bin] == page);
-  EXPECT(pages_of(SIZE) == pages + 1 && slices_kept() == 0);
-  mx_theap_renew(theap, bin);
-  EXPECT(theap->bins.current[bin]->free != NULL && theap->lists.partial[bin] == page);
-  EXPECT(pages_of(SIZE) == pages + 1 && theap->lists.partial_count[bin] == 1);
-  EXPECT(audit(&mx_subproc_main) == 0);
-  mi_free(p);
-  mi_collect(true);
-}
-
 int main(void) {
   mi_free(mi_malloc(1));
   theap = mx_thread_theap();
@@ -467,7 +447,6 @@ int main(void) {
   many_slices();
   places_come_round();
   places_wrap();
-  others_in_place();
   printf("%d failures\n", failures);
   return failures != 0;
 }
