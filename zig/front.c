@@ -71,6 +71,8 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
   if (!is_believed("resize", p, size, align)) return false;
   mx_page_t* const page = mx_pagemap_get(p);
   if (mx_page_is_guarded(page)) return false;
+  // The pointer may lie inside its block, because of its alignment (see alloc_inside).
+  if (mx_unlikely(mx_load_relaxed(&page->shifted) != 0)) return false;
   // A small one that is sampled is resized as any other is, further below.
   if (mx_page_is_huge(page) && page->block_size > MX_BIN_MAX_SIZE) {
     const bool is_done =
