@@ -1751,7 +1751,7 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_try_new(int heap_tag, bool a
 /// As mi_heap_contains(), for an address that is a multiple of `sizeof(void*)`; else false.
 mi_decl_nodiscard mi_decl_export bool mi_heap_check_owned(mi_heap_t* heap, const void* p);
 
-/// Whether `p` is the start of a block of this heap.
+/// Whether `p` is the start of a block of this heap, or lies inside one because of its alignment.
 mi_decl_nodiscard mi_decl_export bool mi_heap_contains_block(mi_heap_t* heap, const void* p);
 
 /// As mi_theap_guarded_set_sample_rate() for the calling thread's part of a heap.

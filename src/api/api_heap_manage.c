@@ -132,7 +132,9 @@ bool mi_heap_check_owned(mi_heap_t* heap, const void* p) {
 
 bool mi_heap_contains_block(mi_heap_t* heap, const void* p) {
   const mx_page_t* const page = page_holding(p);
-  return page != NULL && mx_page_heap(page) == mx_api_heap(heap) && mx_page_is_block(page, p);
+  if (page == NULL || mx_page_heap(page) != mx_api_heap(heap)) return false;
+  const void* const block = mx_page_block_of(page, p);  // an aligned pointer may lie inside
+  return block != NULL && mx_page_is_block(page, block);
 }
 
 bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void* p,

@@ -40,7 +40,8 @@ static void test_one_by_one(size_t size) {
     else p = (i % 2 == 0 ? mi_malloc_aligned(size, align) : mi_zalloc_aligned(size, align));
     void* const other = mi_malloc(size);
     EXPECT_AT(size, p != NULL && is_multiple(p, align) && other != NULL);
-    EXPECT_AT(size, mi_usable_size(p) < 2 * size);
+    EXPECT_AT(size, mi_usable_size(p) >= size && mi_usable_size(p) < 2 * size);
+    EXPECT_AT(size, mi_heap_contains_block(mi_heap_main(), p));
     EXPECT_AT(size, i % 2 == 0 || is_filled(p, size, 0));
     if (i >= ROUNDS / 2 && (uintptr_t)p < least) least = (uintptr_t)p;
     if (i >= ROUNDS / 2 && (uintptr_t)p > most) most = (uintptr_t)p;
