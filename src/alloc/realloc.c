@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
 #include "../mem/vmem.h"
@@ -87,11 +88,19 @@ static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t 
   return block == NULL ? NULL : block + skip;
 }
 
-// Whether the bin's current page has a color that does not suit the alignment.
-static bool is_of_other_color(const mx_theap_t* theap, size_t size, size_t align) {
+// Whether the bin's current page has a color that does not suit the alignment, and live blocks;
+// without them it makes room for another.
+static bool is_of_other_color(mx_theap_t* theap, size_t size, size_t align) {
   if (theap->heap == NULL) return false;  // a thread's first call
-  const mx_page_t* const page = theap->bins.current[mx_bin_of(size)];
-  return !mx_is_aligned(page->start, align);  // also of the record that is no page's
+  const size_t bin = mx_bin_of(size);
+  const mx_page_t* const page = theap->bins.current[bin];
+  if (mx_likely(mx_is_aligned(page->start, align))) return false;  // or there is none
+  if (page->used > 1) return true;
+  mx_color_raise(align);
+  mx_call_enter();
+  mx_theap_release_current(theap, bin);
+  mx_call_leave();
+  return false;
 }
 
 // A larger block, with the result inside, where pages of the size have another color. Those that

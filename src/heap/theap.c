@@ -89,6 +89,15 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   mx_arenas_wake_background();
 }
 
+void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
+  mx_page_t* const page = theap->bins.current[bin];
+  mx_check(page != &mx_page_none && page->used == 1);
+  mx_clear_bit(theap->trimming.idle, bin);
+  mx_theap_set_current(theap, bin, &mx_page_none);
+  page->used = 0;
+  mx_page_release(page);
+}
+
 // A current page counts itself as used, so no free() tells that it became empty: bins that a
 // program has done with are found here. One that was empty in two rounds goes. One of which no
 // more than an OS page is carved is as much work to make again and holds less, so that it stays
@@ -104,10 +113,7 @@ static void release_idle(mx_theap_t* theap, bool all) {
     } else if (!mx_has_bit(theap->trimming.idle, bin)) {
       mx_set_bit(theap->trimming.idle, bin);
     } else if (all || page->capacity * page->block_size > mx_facts.os_page) {
-      mx_clear_bit(theap->trimming.idle, bin);
-      mx_theap_set_current(theap, bin, &mx_page_none);
-      page->used = 0;
-      mx_page_release(page);
+      mx_theap_release_current(theap, bin);
     }
   }
 }

@@ -30,6 +30,21 @@ static void free_pages(void) {
   }
 }
 
+// A program that has no others: after the first ones each block is as large as was asked for.
+static void test_alone(size_t size) {
+  const size_t align = align_of(size);
+  size_t larger = 0;
+  for (size_t i = 0; i < LIVE; i++) {
+    void* const p = mi_malloc_aligned(size, align);
+    EXPECT_AT(size, p != NULL && is_multiple(p, align));
+    if (mi_usable_size(p) > mi_good_size(size)) larger++;
+    if (i % 2 == 0) mi_free(p);
+    else plain[0][i] = p;
+  }
+  for (size_t i = 1; i < LIVE; i += 2) mi_free(plain[0][i]);
+  EXPECT_AT(size, larger <= 1);
+}
+
 // In turn with blocks that need no alignment.
 static void test_one_by_one(size_t size) {
   const size_t align = align_of(size);
@@ -105,6 +120,8 @@ static void test_many(size_t size) {
 }
 
 int main(void) {
+  test_alone(256);
+  test_alone(1024);
   make_pages();
   for (size_t i = 0; i < SIZES; i++) test_one_by_one(sizes[i]);
   test_empty(256);

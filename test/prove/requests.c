@@ -73,6 +73,10 @@ static void prove_free(void* p) {
   prove_block = 0;
 }
 
+void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
+  claim(theap == &prove_theap && bin > 0 && bin < MX_BIN_HUGE);
+}
+
 void mx_free_slow(void* p) { prove_free(p); }
 
 // A block that shares its page: at least as large as it must be, and at least as aligned as that
