@@ -122,7 +122,7 @@ static mx_guarded_t* claim_record(uint8_t* mapping) {
 // Blocks are as aligned as their size lets aligned allocation expect (see realloc.c).
 static uint8_t* place_of(uint8_t* data_end, size_t size) {
   const size_t whole = mx_align_up(size + MX_PAD, MX_ALIGN);
-  const size_t align = mx_min(whole & (0 - whole), MX_SLICE_SIZE);
+  const size_t align = mx_min(mx_block_align(whole), MX_SLICE_SIZE);
   if (align <= MX_ALIGN && mx_option(guarded_precise) != 0) return data_end - size;
   return (uint8_t*)mx_align_down((uintptr_t)(data_end - size), align);
 }

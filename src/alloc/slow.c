@@ -42,7 +42,7 @@ mx_noinline static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool z
 // Whether blocks of `size` bytes are as aligned as one that is just as large as the request: see
 // sizeclass.h.
 static bool is_as_aligned(size_t size, size_t request) {
-  const size_t align = mx_min(request & (0 - request), MX_SHARED_ALIGN_MAX);
+  const size_t align = mx_min(mx_block_align(request), MX_SHARED_ALIGN_MAX);
   return (size & (align - 1)) == 0;
 }
 
