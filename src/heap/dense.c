@@ -20,7 +20,7 @@
 #define DENSE_ENOUGH 2
 #define SPARSE UINT8_MAX  // one was not filled, and none since
 #define VAST_LEAST (32 * MX_MIB)
-#define NEAR 2            // classes on either side that tell of one of which nothing is known
+#define NEIGHBORS 2       // classes on either side that tell of one of which nothing is known
 #define HAVE_SMALL 16
 #define CLASSES ((size_t)32)
 
@@ -58,7 +58,7 @@ static void look_at_last(dense_class_t* c) {
 static bool is_as_those_near(const dense_class_t* c) {
   const size_t own = (size_t)(c - classes);
   bool is_dense = false;
-  for (size_t i = own - mx_min(own, NEAR); i <= own + NEAR && i < CLASSES; i++) {
+  for (size_t i = own - mx_min(own, NEIGHBORS); i <= own + NEIGHBORS && i < CLASSES; i++) {
     const uint8_t found = mx_load_relaxed(&classes[i].found);
     if (found == SPARSE) return false;
     is_dense = is_dense || found == DENSE_ENOUGH;

@@ -193,6 +193,12 @@ static int has_large_pages(void) {
   return present_pages(at, 2 * MIB) == 512;
 }
 
+// A heap that grows a few slices at a time, as those of most programs do.
+static void small_growth(void) {
+  places_told(1000, 1000, 24 * MIB);
+  printf("exist=%d\nlarge=%d\n", has_large_pages(), kib_in_large());
+}
+
 // How much of the last large page is present when a part is used, and when what nobody had went.
 static void unused_growth(void) {
   places_told(1000, 1000, 160 * MIB);
@@ -351,6 +357,7 @@ int main(int argc, char** argv) {
   if (strcmp(scene, "sizes") == 0) small_and_large();
   else if (strcmp(scene, "filled") == 0) filled_and_not();
   else if (strcmp(scene, "growth") == 0) growth();
+  else if (strcmp(scene, "small growth") == 0) small_growth();
   else if (strcmp(scene, "unused growth") == 0) unused_growth();
   else if (strcmp(scene, "sparse growth") == 0) sparse_growth();
   else if (strcmp(scene, "errors") == 0) errors();

@@ -216,6 +216,9 @@ def test_allow_thp_growth():
     expect(lies_apart or r["mappings"] < none["mappings"] + 12,
            f"{r['mappings']} mappings, {none['mappings']} without")
     expect(none["large"] == 0 and none["dense"] == 40, f"large pages with allow_thp=0: {none}")
+    r = run("small growth", allow_thp=2)
+    expect(lies_apart or not r["exist"] or r["large"] >= 12 * 1024,
+           f"of 24 MiB {r['large']} KiB in large pages with allow_thp=2")
     r = run("unused growth")
     expect(lies_apart or not r["exist"] or r["found"], "large pages in a heap of 160 MiB")
     expect(not r["found"] or r["left"] < 448, f"{r.get('left')} of 512 OS pages left by mi_collect")
