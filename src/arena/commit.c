@@ -64,8 +64,12 @@ static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, boo
   return MX_COMMIT_DONE;
 }
 
-// Whether the OS shall give large pages everywhere, which it does only where all of one is mapped.
-static bool wants_large(void) { return mx_option(allow_thp) >= 2 && mx_facts.large_page != 0; }
+// Whether the OS shall give large pages everywhere, which it does only where all of one is mapped. A
+// process that does not fill one does without.
+static bool wants_large(size_t slices_in_use) {
+  const size_t large = mx_facts.large_page;
+  return mx_option(allow_thp) >= 2 && large != 0 && slices_in_use >= large / MX_SLICE_SIZE;
+}
 
 // Claims free slices from `index` on to be committed with those before them: how many. In a heap
 // that grows by large OS pages, those up to the end of one.
@@ -78,8 +82,8 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
   const size_t in_use = (size_t)mx_max(mx_load_relaxed(&arenas->in_use), (intptr_t)0);
   const size_t most = mx_min(mx_max(in_use / MORE_SHARE, MORE_LEAST), MORE_MOST);
   const size_t wanted =
-      (is_large || wants_large() ? mx_arena_large_end(arena, index)
-                                 : mx_align_up(index + most, MORE_LEAST));
+      (is_large || wants_large(in_use) ? mx_arena_large_end(arena, index)
+                                       : mx_align_up(index + most, MORE_LEAST));
   const size_t end = mx_min(wanted, mx_load_relaxed(&arena->usable));
   size_t count = 0;
   for (size_t i = index; i < end; i++, count++) {
