@@ -4,12 +4,14 @@
 //
 // N threads only allocate and N threads only free; blocks travel in batches through one bounded
 // queue. Every free is a remote one, and a thread cache on the freeing side can never use what it
-// collects, so an allocator has to carry all memory back. The queue is bounded in batches: the
-// live set is limited and memory can be compared (the published program allocates more the faster
-// it runs).
+// collects, so an allocator has to carry all memory back. The queue is bounded in batches, and the
+// first one is taken when it is full: as much is live at most whichever side is the faster one, and
+// memory can be compared (the published program allocates more the faster it runs).
 //
 // Arguments: threads of each kind, batches per allocator, blocks in a batch, largest size, queue
 // length in batches.
+#include <stdbool.h>
+
 #include "common.h"
 
 typedef struct batch {
@@ -26,6 +28,7 @@ typedef struct queue {
   pthread_cond_t not_empty, not_full;
   batch_t *first, *last;
   size_t length, limit, producers;
+  bool was_full;
 } queue_t;
 
 typedef struct options {
@@ -44,6 +47,10 @@ static void put(queue_t* queue, batch_t* batch) {
   }
   queue->last = batch;
   queue->length++;
+  if (queue->length == queue->limit && !queue->was_full) {
+    queue->was_full = true;
+    pthread_cond_broadcast(&queue->not_empty);
+  }
   pthread_cond_signal(&queue->not_empty);
   pthread_mutex_unlock(&queue->lock);
 }
@@ -51,7 +58,7 @@ static void put(queue_t* queue, batch_t* batch) {
 // NULL once the queue is empty and the last allocator has ended.
 static batch_t* take(queue_t* queue) {
   pthread_mutex_lock(&queue->lock);
-  while (queue->first == NULL && queue->producers > 0) {
+  while ((queue->first == NULL || !queue->was_full) && queue->producers > 0) {
     pthread_cond_wait(&queue->not_empty, &queue->lock);
   }
   batch_t* batch = queue->first;
