@@ -10,6 +10,7 @@ set(mi_source_names
   os/linux_nolibc.c
   os/lock.c
   os/missing.c
+  os/pause.c
   os/posix.c
   os/robust.c
   os/thread.c

@@ -20,6 +20,7 @@
 #include "os/linux_nolibc.c"
 #include "os/lock.c"
 #include "os/missing.c"
+#include "os/pause.c"
 #include "os/posix.c"
 #include "os/robust.c"
 #include "os/thread.c"

@@ -64,8 +64,8 @@ static mx_commit_t commit_run(mx_arena_t* arena, size_t index, size_t count, boo
   return MX_COMMIT_DONE;
 }
 
-// Whether the OS shall give large pages everywhere, which it does only where all of one is mapped. A
-// process that does not fill one does without.
+// Whether the OS shall give large pages everywhere, which it does only where all of one is mapped.
+// A process that does not fill one does without.
 static bool wants_large(size_t slices_in_use) {
   const size_t large = mx_facts.large_page;
   return mx_option(allow_thp) >= 2 && large != 0 && slices_in_use >= large / MX_SLICE_SIZE;

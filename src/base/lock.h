@@ -35,6 +35,7 @@ bool mx_lock_is_mine(const mx_lock_t* lock);
 // Waits a moment for other threads, which do not tell when they are done; `turn` counts from 0.
 // It yields a few times, then sleeps, so that a thread of low priority gets to the end of it.
 void mx_pause(unsigned turn);
+void mx_nap(void);  // the sleep of it, a millisecond or less
 
 // ---- around a fork -----------------------------------------------------------------------------
 // A fork begins, takes locks, forks, lets go of them and ends. It may be interrupted by another one

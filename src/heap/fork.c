@@ -157,9 +157,34 @@ static void repair_list(mx_page_t* page) {
 }
 
 // Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
-static bool is_vanished(const mx_page_t* page) {
+static bool has_owner_bit(const mx_page_t* page) {
   if (mx_page_is_huge(page) || page->bin == 0) return false;
-  return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0 && !mx_page_is_mine(page);
+  return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0;
+}
+
+// After disown_vanished: no thread has the page, and nobody can claim it.
+static bool is_vanished(const mx_page_t* page) {
+  return has_owner_bit(page) && mx_load_relaxed(&page->owner) == 0;
+}
+
+// A thread that begins in the child may have the id of one that vanished, and shall not take the
+// other's pages for its own.
+static void disown_vanished(const mx_arena_t* arena) {
+  size_t i = 0;
+  while ((i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices) {
+    mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
+    const bool is_first = (page == mx_arena_record(arena, i));
+    i += (is_first ? mx_max(page->slice_count, 1) : 1);
+    if (!is_first || !has_owner_bit(page) || mx_page_is_mine(page)) continue;
+    if (mx_load_relaxed(&page->owner) != 0) mx_store_relaxed(&page->owner, (uintptr_t)0);
+  }
+}
+
+static void disown_all_vanished(void) {
+  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
+    const size_t count = mx_load_acquire(&s->arenas.count);
+    for (size_t i = 0; i < count; i++) disown_vanished(mx_arena_at(&s->arenas, i));
+  }
 }
 
 // Keeps a page that has free blocks for this thread: to list one with those that anybody may take
@@ -227,9 +252,9 @@ static void repair_arenas(mx_arenas_t* arenas) {
 
 // ---- theaps ------------------------------------------------------------------------------------
 
-static bool is_of_this_thread(const mx_theap_t* theap) {
-  return theap->first == mx_tls_theap->first;
-}
+static mx_theap_t* survivor;  // the first theap of the thread that forked, or NULL
+
+static bool has_survived(const mx_theap_t* theap) { return theap->first == survivor; }
 
 // The background thread has no theap, but may have been purging.
 static bool has_vanished_threads(void) {
@@ -237,7 +262,7 @@ static bool has_vanished_threads(void) {
     if (mx_load_relaxed(&s->arenas.purging) != 0) return true;
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) {
       for (mx_theap_t* theap = heap->theaps; theap != NULL; theap = theap->links.next_in_heap) {
-        if (!is_of_this_thread(theap) && !mx_theap_is_parked(theap)) return true;
+        if (!has_survived(theap) && !mx_theap_is_parked(theap)) return true;
       }
     }
   }
@@ -247,7 +272,7 @@ static bool has_vanished_threads(void) {
 static void recycle_theaps(mx_heap_t* heap) {
   for (mx_theap_t *next = heap->theaps, *theap; (theap = next) != NULL;) {
     next = theap->links.next_in_heap;
-    if (is_of_this_thread(theap)) continue;
+    if (has_survived(theap)) continue;
     mx_theap_leave_takers(theap);
     mx_theap_unlink(heap, theap);
     mx_theap_wipe(theap);
@@ -257,14 +282,13 @@ static void recycle_theaps(mx_heap_t* heap) {
 }
 
 // Threads that vanished may have been counted, no longer, or not yet.
-static void count_own_thread(mx_subproc_t* subproc) {
-  const mx_theap_t* const own = mx_tls_theap->first;
+static void count_survivor(mx_subproc_t* subproc) {
   mx_count_t* const threads = &subproc->main_heap.counters.threads;
-  const int64_t count = (own != NULL && own->subproc == subproc);
+  const int64_t count = (survivor != NULL && survivor->subproc == subproc);
   mx_count_add(threads, count - mx_load_relaxed(&threads->current));
 }
 
-// The thread is in no call, and alone.
+// No other thread is in a call: it is alone, or the others wait at the beginning of theirs.
 static void repair_all(void) {
   mx_holes_after_fork();
   if (!has_vanished_threads()) return;
@@ -279,7 +303,7 @@ static void repair_all(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) repair_arenas(&s->arenas);
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
-    count_own_thread(s);
+    count_survivor(s);
   }
 }
 
@@ -295,15 +319,26 @@ static void reset_theap_locks(void) {
   }
 }
 
+// A child that runs another program, or ends, needs nothing of it; to look at all that vanished
+// threads left may take longer than the fork. Where it is noted of each block whether it is live,
+// frees by other threads write such notes in no call of their own.
+#define REPAIRS_LATER (!MX_KNOWS_LIVE && !MX_TRACK)
+
 bool mx_heap_after_fork(void) {
   const bool is_whole = !mx_fork_has_missed();
+  survivor = mx_tls_theap->first;
   let_go(&mx_fork_let_go_in_child, true);
   mx_thread_after_fork();
   const bool has_vanished = !is_whole || has_vanished_threads();
   if (has_vanished) mx_ends_are_torn = true;
-  if (!is_whole) return true;
+  if (!is_whole) {
+    mx_call_before_next(NULL);
+    return true;
+  }
   reset_theap_locks();
+  if (has_vanished) disown_all_vanished();
   if (mx_fork_is_inside()) mx_call_then(&repair_all);
+  else if (has_vanished && REPAIRS_LATER) mx_call_before_next(&repair_all);
   else repair_all();
   return has_vanished;
 }

@@ -13,11 +13,6 @@
 #include "system.h"
 #include "thread.h"
 
-#if !MX_WAITS_ON_ADDRESS && MX_UNIX
-#include <errno.h>
-#include <time.h>
-#endif
-
 #define WAITED ((uintptr_t)1)
 
 // Tries before a waiter sleeps: about as long as what is done under a lock.
@@ -36,11 +31,6 @@
 #endif
 
 #if MX_WAITS_ON_ADDRESS
-static void nap(void) {
-  static mx_atomic(uint32_t) nothing;
-  mx_os_wait(&nothing, 0, 1);
-}
-
 // What the system compares is 32 bits: those that have the lowest one.
 static mx_atomic(uint32_t)* lower_half(mx_lock_t* lock) {
   return (mx_atomic(uint32_t)*)(void*)&lock->holder + LOWER_HALF;
@@ -52,30 +42,14 @@ static void sleep_on(mx_lock_t* lock, uintptr_t seen, uint64_t msecs) {
 
 static void wake_one(mx_lock_t* lock) { mx_os_wake(lower_half(lock)); }
 #else
-static void nap(void) {
-#if MX_UNIX
-  const struct timespec pause = {0, 200000};
-  const int saved = errno;
-  nanosleep(&pause, NULL);
-  errno = saved;
-#else
-  mx_os_yield();
-#endif
-}
-
 // Nobody is told of a release: it is looked for from time to time.
 static void sleep_on(mx_lock_t* lock, uintptr_t seen, uint64_t msecs) {
   (void)msecs;
-  if (mx_load_relaxed(&lock->holder) == seen) nap();
+  if (mx_load_relaxed(&lock->holder) == seen) mx_nap();
 }
 
 static void wake_one(mx_lock_t* lock) { (void)lock; }
 #endif
-
-void mx_pause(unsigned turn) {
-  if (turn < 8) mx_os_yield();
-  else nap();
-}
 
 // ---- the lock ----------------------------------------------------------------------------------
 
@@ -179,6 +153,7 @@ void mx_lock_reset(mx_lock_t* lock) {
 
 typedef struct fork_s {
   bool is_inside;
+  bool holds_pending;  // see mx_call_hold_pending
   bool gives_up;    // does not wait again for what it missed
   bool has_missed;  // goes on without a lock
 } fork_t;
@@ -194,10 +169,11 @@ static fork_t* this_fork(void) {
 
 void mx_fork_begin(void) {
   const bool is_inside = (mx_call_depth != 0);
-  mx_call_enter();
+  mx_call_enter_plainly();
   mx_tls(fork_level)++;
   fork_t* const f = this_fork();
   f->is_inside = is_inside;
+  f->holds_pending = (!is_inside && mx_call_hold_pending());
   f->gives_up = f->has_missed = false;
 }
 
@@ -205,6 +181,7 @@ mx_cold bool mx_fork_has_begun(void) { return mx_tls(fork_level) != 0; }
 
 void mx_fork_end(void) {
   if (mx_tls(fork_level) == 0) return;
+  if (this_fork()->holds_pending) mx_call_let_pending();
   mx_tls(fork_level)--;
   mx_call_leave();
 }

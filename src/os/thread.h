@@ -117,7 +117,11 @@ mx_inline uintptr_t mx_thread_apart(uintptr_t id) {
 MX_BEGIN_DECLS
 extern mx_hidden mx_thread_local uint32_t mx_call_depth_var;
 #define mx_call_depth mx_tls(mx_call_depth_var)
-extern mx_hidden mx_atomic(uint32_t) mx_call_pending;
+extern mx_hidden mx_atomic(uint32_t) mx_call_pending;  // the child of a fork has to set right:
+#define MX_PENDING_NONE 0
+#define MX_PENDING_AT_END 1    // what there is, when the call is over that the fork lay in
+#define MX_PENDING_AT_BEGIN 2  // before the next call; other threads that begin one wait
+#define MX_PENDING_RUNS 3      // it is being done
 #if defined(MI_NO_LIBC)
 extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 #define mx_call_tell(depth) \
@@ -127,23 +131,42 @@ extern mx_thread_local mx_atomic(uint32_t)* mx_call_word;
 #endif
 // In the child of a fork: has `run` called when this thread's call is over; now if it is in none.
 void mx_call_then(void (*run)(void));
-void mx_call_run_pending(void);
+// The same before any thread's next call, which may never come. NULL: nothing is pending any more.
+void mx_call_before_next(void (*run)(void));
+// Where something is pending when a call has begun, or is over.
+void mx_call_begins_pending(void);
+void mx_call_ends_pending(void);
+// For a thread that forks, in no other call: waits while it is being done, and keeps others from
+// it until the fork is over. Whether there is something.
+bool mx_call_hold_pending(void);
+void mx_call_let_pending(void);
 MX_END_DECLS
 
-mx_inline void mx_call_enter(void) {
+// Without a look at what is pending: what a fork does, and what is pending itself.
+mx_inline void mx_call_enter_plainly(void) {
   const uint32_t depth = ++mx_call_depth;
   mx_call_tell(depth);
   mx_fence_compiler();
   (void)depth;
 }
 
-mx_inline void mx_call_leave(void) {
+mx_inline void mx_call_leave_plainly(void) {
   mx_check(mx_call_depth > 0);
   mx_fence_compiler();
   const uint32_t depth = --mx_call_depth;
   mx_call_tell(depth);
   mx_fence_compiler();
-  if (mx_unlikely(depth == 0 && mx_load_relaxed(&mx_call_pending) != 0)) mx_call_run_pending();
+  (void)depth;
+}
+
+mx_inline void mx_call_enter(void) {
+  mx_call_enter_plainly();
+  if (mx_unlikely(mx_load_acquire(&mx_call_pending) != 0)) mx_call_begins_pending();
+}
+
+mx_inline void mx_call_leave(void) {
+  mx_call_leave_plainly();
+  if (mx_unlikely(mx_load_relaxed(&mx_call_pending) != 0)) mx_call_ends_pending();
 }
 
 #endif

@@ -90,9 +90,16 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 #define mx_thread_apart(id) ((uintptr_t)(id) ^ ex_thread_id())
 // No explored thread dies or forks inside of a call.
 #define mx_call_enter() ((void)0)
+#define mx_call_enter_plainly() ((void)0)
 #define mx_call_leave() ((void)0)
 #define mx_call_depth 0
 #define mx_call_then(run) (run)()
+static inline void ex_call_now(void (*run)(void)) {
+  if (run != NULL) run();
+}
+#define mx_call_before_next(run) ex_call_now(run)
+#define mx_call_hold_pending() false
+#define mx_call_let_pending() ((void)0)
 
 // Plain fills and copies that a compiler's instrumentation would leave to libc.
 #define memset(p, value, size) ex_memset((p), (value), (size))

@@ -134,7 +134,8 @@ void* mx_zeroblock_alloc(size_t align) {
   prove_usable = 0;
   return (void*)prove_block;
 }
-void mx_call_run_pending(void) {}
+void mx_call_begins_pending(void) {}
+void mx_call_ends_pending(void) {}
 void mx_alloc_on_pressure(mx_theap_t* theap) { (void)theap; }
 void* mx_alloc_failed(size_t size) { (void)size; prove_failed = true; return NULL; }
 mx_page_t* mx_pagemap_get(const void* p) { (void)p; return &prove_page; }

@@ -22,6 +22,7 @@
 #include "../../src/page/delay.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/holes.h"
+#include "../../src/page/remote.h"
 #include "../audit.h"
 
 #define BLOCKS 40
@@ -127,9 +128,17 @@ static bool is_filled(const mx_page_t* page) {
   return true;
 }
 
+// What is set right in the child is, before a call.
+static void begin_call(void) {
+  mx_call_enter();
+  mx_call_leave();
+}
+
 static int child(const mx_page_t* page) {
   static void* fresh[FRESH];
   mi_register_error(on_error, NULL);
+  EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
+  begin_call();
   if (MX_DEBUG_FILL) EXPECT(page->free != NULL && is_filled(page));
   EXPECT(page->free == NULL || mx_page_is_mine(page));
   for (int i = 0; i < FRESH; i++) {
@@ -163,7 +172,9 @@ static void try_state(mx_page_t* page, size_t i) {
   const pid_t pid = fork();
   if (pid == 0) {
     alarm(20);
-    _exit(child(page));
+    const int code = child(page);
+    fflush(stdout);
+    _exit(code);
   }
   memcpy((void*)page, &saved.page, sizeof(saved.page));
   if (MX_PAGE_EXTRA_SIZE > 0) memcpy(mx_page_extra(page), &saved.extra, sizeof(saved.extra));
@@ -192,6 +203,7 @@ static void purger_vanishes(void) {
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
+    begin_call();
     EXPECT(mx_load_relaxed(&arenas->purging) == 0);
     EXPECT(mx_bits_count(arena->free, i, 3) == 3);
     _exit(failures != 0);
@@ -222,6 +234,7 @@ static void mapper_vanishes(void) {
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
+    begin_call();
     const size_t both[] = {noted, mapped};
     for (int i = 0; i < 2; i++) {
       EXPECT(mx_bits_test(arena->free, both[i]) && !mx_bits_test(arena->committed, both[i]));
@@ -258,6 +271,7 @@ static void* keeps_a_page(void* arg) {
 static int child_of_becoming(const mx_page_t* page, int step) {
   mx_arena_t* const arena = page->arena;
   const size_t i = page->slice_index;
+  begin_call();
   if (step > 0) EXPECT(mx_bits_test(arena->free, i));
   EXPECT(audit(&mx_subproc_main) == 0);
   mi_free(mi_malloc(SIZE));

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// What vanished threads left is set right in the child of a fork before its first call, if it makes
+// one: by whichever thread begins it, while others wait at the beginning of theirs, free, or fork.
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/page/remote.h"
+#include "../../src/page/state.h"
+#include "../audit.h"
+
+#define OWNERS 3
+#define TAKERS 4
+#define BLOCKS 600
+#define SIZES 5
+#define TURNS 40
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static const bool sets_right_later = !MX_KNOWS_LIVE && !MX_TRACK;
+static const size_t sizes[SIZES] = {16, 48, 300, 1000, 20000};
+static unsigned char* live[OWNERS][BLOCKS];
+static void* kept[BLOCKS];
+static bool keeper_forks = true;
+static sem_t ready, leave;
+static int messages;
+
+static void on_error(int code, void* arg) {
+  (void)arg;
+  messages += (code != 0);
+}
+
+static size_t size_of(size_t i) { return sizes[i % SIZES]; }
+
+// Pages with free blocks, of which two thirds are live.
+static void* own(void* arg) {
+  unsigned char** const mine = (unsigned char**)arg;
+  for (size_t i = 0; i < BLOCKS; i++) mine[i] = memset(mi_malloc(size_of(i)), (int)i, size_of(i));
+  for (size_t i = 0; i < BLOCKS; i += 3) {
+    mi_free(mine[i]);
+    mine[i] = NULL;
+  }
+  sem_post(&ready);
+  sem_wait(&leave);
+  for (size_t i = 0; i < BLOCKS; i++) mi_free(mine[i]);
+  return NULL;
+}
+
+static bool is_pending(void) { return mx_load_relaxed(&mx_call_pending) != MX_PENDING_NONE; }
+
+static pid_t fork_here(int (*body)(void)) {
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  alarm(60);
+  const int code = body();
+  fflush(stdout);
+  _exit(code != 0 || failures != 0 || messages != 0);
+}
+
+static void wait_for(pid_t pid) {
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static bool is_whole(const unsigned char* p, size_t i) {
+  return p[0] == (unsigned char)i && p[size_of(i) - 1] == (unsigned char)i;
+}
+
+// Frees each TAKERS-th live block, first of all, and makes others.
+static void* take(void* arg) {
+  const size_t first = (size_t)(uintptr_t)arg;
+  void* fresh[BLOCKS];
+  for (size_t n = first; n < OWNERS * BLOCKS; n += TAKERS) {
+    unsigned char* const p = live[n / BLOCKS][n % BLOCKS];
+    if (p == NULL) continue;
+    if (!is_whole(p, n % BLOCKS)) __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+    mi_free(p);
+  }
+  for (size_t i = 0; i < BLOCKS; i++) fresh[i] = memset(mi_malloc(size_of(i)), 1, size_of(i));
+  for (size_t i = 0; i < BLOCKS; i++) mi_free(fresh[i]);
+  return NULL;
+}
+
+static int ends_at_once(void) {
+  EXPECT(is_pending() == sets_right_later);
+  for (size_t i = 0; i < OWNERS; i++) {
+    const mx_page_t* const page = mx_pagemap_get(live[i][1]);
+    EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
+  }
+  EXPECT(is_pending() == sets_right_later);
+  return 0;
+}
+
+// The C library gives the stacks of vanished threads to these, and with them their identities.
+static int many_take(void) {
+  pthread_t threads[TAKERS];
+  for (size_t t = 0; t < TAKERS; t++) {
+    EXPECT(pthread_create(&threads[t], NULL, take, (void*)(uintptr_t)t) == 0);
+  }
+  for (size_t t = 0; t < TAKERS; t++) pthread_join(threads[t], NULL);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    EXPECT(kept[i] == NULL || !keeper_forks || mx_page_is_mine(mx_pagemap_get(kept[i])));
+    mi_free(kept[i]);
+  }
+  mi_collect(true);
+  EXPECT(!is_pending());
+  return audit(&mx_subproc_main);
+}
+
+static int one_takes(void) {
+  for (size_t t = 0; t < TAKERS; t++) take((void*)(uintptr_t)t);
+  mi_collect(true);
+  return audit(&mx_subproc_main);
+}
+
+static int forks_again(void) {
+  wait_for(fork_here(one_takes));
+  EXPECT(is_pending() == sets_right_later);
+  wait_for(fork_here(many_take));
+  return one_takes();
+}
+
+// What the process has committed is not exact where it forked in the middle of another call.
+static int takes_others(void) {
+  take((void*)(uintptr_t)2);
+  mi_collect(true);
+  return !mx_theap_is_valid(mx_tls_theap) || is_pending();
+}
+
+static void* fork_often(void* arg) {
+  (void)arg;
+  for (int i = 0; i < 6; i++) wait_for(fork_here(takes_others));
+  return NULL;
+}
+
+// One thread forks while another one begins a call.
+static int forks_beside(void) {
+  pthread_t threads[2];
+  EXPECT(pthread_create(&threads[0], NULL, fork_often, NULL) == 0);
+  EXPECT(pthread_create(&threads[1], NULL, fork_often, NULL) == 0);
+  take((void*)(uintptr_t)1);
+  pthread_join(threads[0], NULL);
+  pthread_join(threads[1], NULL);
+  mi_collect(true);
+  return audit(&mx_subproc_main);
+}
+
+// A thread that has allocated nothing yet forks: no theap survives.
+static void* fork_first(void* arg) {
+  (void)arg;
+  keeper_forks = false;
+  wait_for(fork_here(one_takes));
+  wait_for(fork_here(many_take));
+  return NULL;
+}
+
+int main(void) {
+  pthread_t owners[OWNERS], other;
+  mi_register_error(on_error, NULL);
+  sem_init(&ready, 0, 0);
+  sem_init(&leave, 0, 0);
+  for (size_t i = 0; i < OWNERS; i++) {
+    EXPECT(pthread_create(&owners[i], NULL, own, live[i]) == 0);
+  }
+  for (size_t i = 0; i < OWNERS; i++) sem_wait(&ready);
+  for (size_t i = 0; i < BLOCKS; i += 2) kept[i] = mi_malloc(size_of(i) % 512);
+  wait_for(fork_here(ends_at_once));
+  wait_for(fork_here(one_takes));
+  wait_for(fork_here(forks_again));
+  for (int turn = 0; turn < TURNS; turn++) {
+    wait_for(fork_here(many_take));
+    wait_for(fork_here(forks_beside));
+  }
+  EXPECT(pthread_create(&other, NULL, fork_first, NULL) == 0);
+  pthread_join(other, NULL);
+  for (size_t i = 0; i < BLOCKS; i++) mi_free(kept[i]);
+  for (size_t i = 0; i < OWNERS; i++) sem_post(&leave);
+  for (size_t i = 0; i < OWNERS; i++) pthread_join(owners[i], NULL);
+  EXPECT(messages == 0 && audit(&mx_subproc_main) == 0);
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
