@@ -320,9 +320,8 @@ static void reset_theap_locks(void) {
 }
 
 // A child that runs another program, or ends, needs nothing of it; to look at all that vanished
-// threads left may take longer than the fork. Where it is noted of each block whether it is live,
-// frees by other threads write such notes in no call of their own.
-#define REPAIRS_LATER (!MX_KNOWS_LIVE && !MX_TRACK)
+// threads left may take longer than the fork.
+#define REPAIRS_LATER (!MX_TRACK)
 
 bool mx_heap_after_fork(void) {
   const bool is_whole = !mx_fork_has_missed();

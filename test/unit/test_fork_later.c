@@ -10,7 +10,6 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/page/remote.h"
-#include "../../src/page/state.h"
 #include "../audit.h"
 
 #define OWNERS 3
@@ -24,7 +23,7 @@ static int failures;
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
 
-static const bool sets_right_later = !MX_KNOWS_LIVE && !MX_TRACK;
+static const bool sets_right_later = !MX_TRACK;
 static const size_t sizes[SIZES] = {16, 48, 300, 1000, 20000};
 static unsigned char* live[OWNERS][BLOCKS];
 static void* kept[BLOCKS];
