@@ -70,7 +70,7 @@ mx_noinline static void free_transferred(void* p, mx_page_t* page) {
 // Where it is noted of each block whether it is live, a free by another thread changes that in no
 // call: in the child of a fork not before what vanished threads noted is right.
 mx_inline void let_settle(void) {
-  if (!MX_KNOWS_LIVE || mx_likely(mx_load_acquire(&mx_call_pending) == 0)) return;
+  if (!MX_KNOWS_LIVE || mx_likely(!mx_call_is_pending())) return;
   mx_call_enter();
   mx_call_leave();
 }

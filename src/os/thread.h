@@ -159,14 +159,18 @@ mx_inline void mx_call_leave_plainly(void) {
   (void)depth;
 }
 
+mx_inline bool mx_call_is_pending(void) {
+  return mx_load_acquire(&mx_call_pending) != MX_PENDING_NONE;
+}
+
 mx_inline void mx_call_enter(void) {
   mx_call_enter_plainly();
-  if (mx_unlikely(mx_load_acquire(&mx_call_pending) != 0)) mx_call_begins_pending();
+  if (mx_unlikely(mx_call_is_pending())) mx_call_begins_pending();
 }
 
 mx_inline void mx_call_leave(void) {
   mx_call_leave_plainly();
-  if (mx_unlikely(mx_load_relaxed(&mx_call_pending) != 0)) mx_call_ends_pending();
+  if (mx_unlikely(mx_call_is_pending())) mx_call_ends_pending();
 }
 
 #endif

@@ -52,8 +52,6 @@ static void* own(void* arg) {
   return NULL;
 }
 
-static bool is_pending(void) { return mx_load_relaxed(&mx_call_pending) != MX_PENDING_NONE; }
-
 static pid_t fork_here(int (*body)(void)) {
   fflush(stdout);
   const pid_t pid = fork();
@@ -89,12 +87,12 @@ static void* take(void* arg) {
 }
 
 static int ends_at_once(void) {
-  EXPECT(is_pending() == sets_right_later);
+  EXPECT(mx_call_is_pending() == sets_right_later);
   for (size_t i = 0; i < OWNERS; i++) {
     const mx_page_t* const page = mx_pagemap_get(live[i][1]);
     EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
   }
-  EXPECT(is_pending() == sets_right_later);
+  EXPECT(mx_call_is_pending() == sets_right_later);
   return 0;
 }
 
@@ -110,7 +108,7 @@ static int many_take(void) {
     mi_free(kept[i]);
   }
   mi_collect(true);
-  EXPECT(!is_pending());
+  EXPECT(!mx_call_is_pending());
   return audit(&mx_subproc_main);
 }
 
@@ -122,7 +120,7 @@ static int one_takes(void) {
 
 static int forks_again(void) {
   wait_for(fork_here(one_takes));
-  EXPECT(is_pending() == sets_right_later);
+  EXPECT(mx_call_is_pending() == sets_right_later);
   wait_for(fork_here(many_take));
   return one_takes();
 }
@@ -131,7 +129,7 @@ static int forks_again(void) {
 static int takes_others(void) {
   take((void*)(uintptr_t)2);
   mi_collect(true);
-  return !mx_theap_is_valid(mx_tls_theap) || is_pending();
+  return !mx_theap_is_valid(mx_tls_theap) || mx_call_is_pending();
 }
 
 static void* fork_often(void* arg) {
