@@ -154,8 +154,8 @@ void mx_lock_reset(mx_lock_t* lock) {
 typedef struct fork_s {
   bool is_inside;
   bool holds_pending;  // see mx_call_hold_pending
-  bool gives_up;    // does not wait again for what it missed
-  bool has_missed;  // goes on without a lock
+  bool gives_up;       // does not wait again for what it missed
+  bool has_missed;     // goes on without a lock
 } fork_t;
 
 mx_used static mx_thread_local uint32_t fork_level;

@@ -66,7 +66,7 @@ static mx_lock_t lock;  // of the free list and of making entries
 static entry_t* free_entries;
 static mx_atomic(chunk_t*) chunks;  // newest first, never given back
 static mx_atomic(mx_thread_died_fn*) on_death;
-static mx_atomic(long) robust_process;
+static mx_atomic(long) process;
 
 static mx_thread_local entry_t* own;
 mx_thread_local mx_atomic(uint32_t)* mx_call_word;
@@ -124,7 +124,7 @@ static bool enter_list(entry_t* entry) {
 
 static void enter(entry_t* entry) {
   const long pid = process_id();
-  if (pid != mx_load_relaxed(&robust_process)) {
+  if (pid != mx_load_relaxed(&process)) {
     mx_store_release(&entry->kind, (uint32_t)KIND_PENDING);
     return;
   }
@@ -136,7 +136,7 @@ static void enter(entry_t* entry) {
 }
 
 void mx_robust_arm(void* value) {
-  if (mx_load_relaxed(&robust_process) == 0) mx_store_relaxed(&robust_process, process_id());
+  if (mx_load_relaxed(&process) == 0) mx_store_relaxed(&process, process_id());
   if (own == NULL && value != NULL) {
     own = take_entry();
     if (own == NULL) return;  // out of memory: this thread's heap is lost when it ends
@@ -155,7 +155,7 @@ void mx_robust_arm(void* value) {
 
 static bool is_gone(const entry_t* entry, uint32_t kind, uint32_t word, int* asks) {
   if (kind == KIND_ROBUST) return word == OWNER_DIED;
-  const long pid = mx_load_relaxed(&robust_process);
+  const long pid = mx_load_relaxed(&process);
   if (kind != KIND_ASKED || word == CLEANED_UP || mx_load_relaxed(&entry->pid) != pid) return false;
   return --*asks >= 0 && mx_syscall3(SYS_tgkill, pid, entry->tid, 0) == -ESRCH_;
 }
@@ -173,7 +173,7 @@ static void look_at_entry(entry_t* entry, mx_thread_died_fn* fn, int* asks) {
 // This thread's entry may be one that a child of vfork made, or that was copied by a fork.
 static void renew_own(void) {
   if (own == NULL) return;
-  const bool is_old = mx_load_relaxed(&own->pid) != mx_load_relaxed(&robust_process);
+  const bool is_old = mx_load_relaxed(&own->pid) != mx_load_relaxed(&process);
   if (is_old || mx_load_relaxed(&own->kind) == KIND_PENDING) enter(own);
 }
 
@@ -202,12 +202,12 @@ void mx_robust_look(bool at_all) {
 
 // At the start: the first call of all may be made by a child of vfork.
 void mx_robust_setup(mx_thread_died_fn* fn) {
-  mx_store_relaxed(&robust_process, process_id());
+  mx_store_relaxed(&process, process_id());
   mx_store_release(&on_death, fn);
 }
 
 void mx_robust_after_fork(bool is_alone) {
-  mx_store_relaxed(&robust_process, process_id());
+  mx_store_relaxed(&process, process_id());
   if (!is_alone) return;
   mx_lock_reset(&lock);
   for (chunk_t* chunk = mx_load_relaxed(&chunks); chunk != NULL; chunk = chunk->next) {
