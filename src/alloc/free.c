@@ -67,18 +67,10 @@ mx_noinline static void free_transferred(void* p, mx_page_t* page) {
   if (!mx_transfer_put(mx_tls_theap, page, block)) push_remote(page, block);
 }
 
-// Where it is noted of each block whether it is live, a free by another thread changes that in no
-// call: in the child of a fork not before what vanished threads noted is right.
-mx_inline void let_settle(void) {
-  if (!MX_KNOWS_LIVE || mx_likely(!mx_call_is_pending())) return;
-  mx_call_enter();
-  mx_call_leave();
-}
-
 // What is neither NULL nor a block of another thread's page, or may not be.
 mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
-  let_settle();
+  mx_call_settle();
   mx_page_t* const page = mx_pagemap_find(p);
   // Only constant fields of the page are read: it may be another thread's.
   void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));
@@ -108,8 +100,10 @@ mx_noinline void mx_free_slow(void* p) {
   if (may) push_remote(page, block);
 }
 
+// In the child of a fork a block of a vanished thread would stay on a list that nobody takes, and
+// what is noted of it may not be right yet.
 mx_noinline void mx_free_other(void* p, mx_page_t* page) {
-  let_settle();
+  mx_call_settle();
   if (mx_harden_has_canaries(page) && !mx_page_is_mine(page) && mx_harden_put_remote(page, p)) {
     push_remote(page, p);
     return;

@@ -224,7 +224,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
     page->is_listed = 0;
     mx_page_set_theap(page, NULL);
     page->next = page->prev = NULL;
-    if (page->free == NULL) mx_page_collect(page);
+    mx_page_collect(page);
     if (!adopt(page, adoptable)) mx_page_abandon(page);
   }
 }
@@ -253,6 +253,7 @@ static void repair_arenas(mx_arenas_t* arenas) {
 // ---- theaps ------------------------------------------------------------------------------------
 
 static mx_theap_t* survivor;  // the first theap of the thread that forked, or NULL
+static bool has_lost;         // a fork left something since the last repair began
 
 static bool has_survived(const mx_theap_t* theap) { return theap->first == survivor; }
 
@@ -274,7 +275,9 @@ static void recycle_theaps(mx_heap_t* heap) {
     next = theap->links.next_in_heap;
     if (has_survived(theap)) continue;
     mx_theap_leave_takers(theap);
+    mx_lock_acquire(&heap->lock);  // for a thread that waits, whose handler forks
     mx_theap_unlink(heap, theap);
+    mx_lock_release(&heap->lock);
     mx_theap_wipe(theap);
     mx_store_relaxed(&theap->heap, (mx_heap_t*)NULL);
     mx_theap_recycle(theap);
@@ -290,8 +293,10 @@ static void count_survivor(mx_subproc_t* subproc) {
 
 // No other thread is in a call: it is alone, or the others wait at the beginning of theirs.
 static void repair_all(void) {
+  const bool had_lost = has_lost;
+  has_lost = false;
   mx_holes_after_fork();
-  if (!has_vanished_threads()) return;
+  if (!had_lost && !has_vanished_threads()) return;
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_store_relaxed(&s->trimming, 0);
   }
@@ -305,6 +310,12 @@ static void repair_all(void) {
     for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) recycle_theaps(heap);
     count_survivor(s);
   }
+}
+
+// The interrupted call may have made the thread's first theap.
+static void repair_at_end(void) {
+  survivor = mx_tls_theap->first;
+  repair_all();
 }
 
 // What this thread may wait for before it repairs the rest.
@@ -336,7 +347,8 @@ bool mx_heap_after_fork(void) {
   }
   reset_theap_locks();
   if (has_vanished) disown_all_vanished();
-  if (mx_fork_is_inside()) mx_call_then(&repair_all);
+  has_lost |= has_vanished;
+  if (mx_fork_is_inside()) mx_call_then(&repair_at_end);
   else if (has_vanished && REPAIRS_LATER) mx_call_before_next(&repair_all);
   else repair_all();
   return has_vanished;

@@ -110,12 +110,14 @@ void mx_theap_wipe(mx_theap_t* theap) {
 
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   mx_check(mx_lock_is_mine(&heap->lock));
+  // When a heap is deleted, this runs beside the theap's own thread, and changes nothing. A handler
+  // that forks finds in the list only what has one.
+  if (theap->subproc != heap->subproc) theap->subproc = heap->subproc;
+  mx_fence_compiler();
   theap->links.prev_in_heap = NULL;
   theap->links.next_in_heap = heap->theaps;
   if (heap->theaps != NULL) heap->theaps->links.prev_in_heap = theap;
   heap->theaps = theap;
-  // When a heap is deleted, this runs beside the theap's own thread, and changes nothing.
-  if (theap->subproc != heap->subproc) theap->subproc = heap->subproc;
   mx_count_add_locked(&heap->counters.theaps, 1);
   mx_store_release(&theap->heap, heap);
 }

@@ -173,8 +173,9 @@ void mx_fork_begin(void) {
   mx_tls(fork_level)++;
   fork_t* const f = this_fork();
   f->is_inside = is_inside;
-  f->holds_pending = (!is_inside && mx_call_hold_pending());
-  f->gives_up = f->has_missed = false;
+  bool missed = false;
+  f->holds_pending = (!is_inside && mx_call_hold_pending(&missed));
+  f->gives_up = f->has_missed = missed;
 }
 
 mx_cold bool mx_fork_has_begun(void) { return mx_tls(fork_level) != 0; }

@@ -4,6 +4,7 @@
 #include "thread.h"
 
 #include "../base/lock.h"
+#include "os.h"
 
 mx_thread_local uint32_t mx_call_depth_var;
 mx_at_start mx_atomic(uint32_t) mx_call_pending;
@@ -22,18 +23,25 @@ void mx_call_before_next(void (*run)(void)) {
                    (uint32_t)(run != NULL ? MX_PENDING_AT_BEGIN : MX_PENDING_NONE));
 }
 
-// What is pending is this thread's to do: false where there is nothing any more. A call inside of
-// another one goes on without.
-static bool take_pending(void) {
-  if (mx_call_depth > 1) return false;
+// Milliseconds that a fork waits for another thread which does what is pending: that may wait in a
+// handler for this fork.
+#define FORK_MSECS ((uint64_t)5000)
+
+// Takes what is pending for this thread to do, waiting while another one does it, so many
+// milliseconds at the most (0: without end): what was there at last.
+static uint32_t take_pending(uint64_t msecs) {
+  uint64_t begin = 0;
   for (unsigned turn = 0;; turn++) {
     uint32_t state = mx_load_acquire(&mx_call_pending);
-    if (state == MX_PENDING_NONE) return false;
-    if (state == MX_PENDING_RUNS) {
-      mx_pause(turn);
-    } else if (mx_cas_strong_acq_rel(&mx_call_pending, &state, (uint32_t)MX_PENDING_RUNS)) {
-      return true;
+    if (state == MX_PENDING_NONE) return state;
+    if (state != MX_PENDING_RUNS) {
+      if (mx_cas_strong_acq_rel(&mx_call_pending, &state, (uint32_t)MX_PENDING_RUNS)) return state;
+      continue;
     }
+    const uint64_t now = (msecs == 0 ? 0 : mx_os_clock_msecs());
+    if (turn == 0) begin = now;
+    if (now - begin > msecs) return state;
+    mx_pause(turn);
   }
 }
 
@@ -42,8 +50,9 @@ static void end_running(uint32_t next) {
   mx_cas_strong_acq_rel(&mx_call_pending, &runs, next);
 }
 
+// A call inside of another one goes on without.
 static void run_pending(void) {
-  if (!take_pending()) return;
+  if (mx_call_depth > 1 || take_pending(0) == MX_PENDING_NONE) return;
   mx_call_enter_plainly();
   pending_run();
   mx_call_leave_plainly();
@@ -59,8 +68,12 @@ mx_cold void mx_call_ends_pending(void) {
   if (is_over && mx_load_relaxed(&mx_call_pending) == MX_PENDING_AT_END) run_pending();
 }
 
-bool mx_call_hold_pending(void) {
-  return mx_load_acquire(&mx_call_pending) >= MX_PENDING_AT_BEGIN && take_pending();
+bool mx_call_hold_pending(bool* missed) {
+  *missed = false;
+  if (mx_load_acquire(&mx_call_pending) < MX_PENDING_AT_BEGIN) return false;
+  const uint32_t state = take_pending(FORK_MSECS);
+  *missed = (state == MX_PENDING_RUNS);
+  return state != MX_PENDING_NONE && !*missed;
 }
 
 void mx_call_let_pending(void) { end_running(MX_PENDING_AT_BEGIN); }

@@ -137,8 +137,8 @@ void mx_call_before_next(void (*run)(void));
 void mx_call_begins_pending(void);
 void mx_call_ends_pending(void);
 // For a thread that forks, in no other call: waits while it is being done, and keeps others from
-// it until the fork is over. Whether there is something.
-bool mx_call_hold_pending(void);
+// it until the fork is over. Whether there is something. `missed`: it is being done, for too long.
+bool mx_call_hold_pending(bool* missed);
 void mx_call_let_pending(void);
 MX_END_DECLS
 
@@ -171,6 +171,13 @@ mx_inline void mx_call_enter(void) {
 mx_inline void mx_call_leave(void) {
   mx_call_leave_plainly();
   if (mx_unlikely(mx_call_is_pending())) mx_call_ends_pending();
+}
+
+// Before what is no call itself, and yet needs that nothing is pending.
+mx_inline void mx_call_settle(void) {
+  if (mx_likely(!mx_call_is_pending())) return;
+  mx_call_enter();
+  mx_call_leave();
 }
 
 #endif

@@ -437,6 +437,7 @@ static void settle_rows(taking_t* t) {
 }
 
 void mx_report_take(mx_report_t* report) {
+  mx_call_settle();
   taking_t t;
   memset(&t, 0, sizeof(t));
   memset(report, 0, sizeof(*report));

@@ -150,6 +150,62 @@ static int forks_beside(void) {
   return audit(&mx_subproc_main);
 }
 
+// What is freed into pages that nobody has would stay on their lists.
+static int frees_one(void) {
+  mi_free(live[1][1]);
+  EXPECT(!mx_call_is_pending());
+  EXPECT(mx_remote_is_empty(mx_pagemap_get(live[1][2])));
+  return audit(&mx_subproc_main);
+}
+
+static bool see_area(const mi_heap_t* heap, const mi_heap_area_t* area, void* block, size_t size,
+                     void* arg) {
+  (void)heap;
+  (void)block;
+  (void)size;
+  EXPECT(!mx_call_is_pending() && area->used * area->block_size <= area->committed);
+  ++*(int*)arg;
+  return true;
+}
+
+static int looks_first(void) {
+  int areas = 0, again = 0;
+  EXPECT(mi_heap_visit_blocks(mi_heap_main(), false, see_area, &areas));
+  EXPECT(mi_heap_visit_blocks(mi_heap_main(), false, see_area, &again));
+  EXPECT(areas > 0 && areas == again);
+  return 0;
+}
+
+// Another thread does what is pending, and waits in a handler for this very fork.
+static int forks_where_it_never_ends(void) {
+  mx_store_relaxed(&mx_call_pending, (uint32_t)MX_PENDING_RUNS);
+  const pid_t pid = fork();
+  if (pid == 0) _exit(mx_call_is_pending());
+  wait_for(pid);
+  return 0;
+}
+
+// A handler forks in a thread's first call, and the call makes its theap in the child.
+static void* fork_inside(void* arg) {
+  (void)arg;
+  mx_call_enter();
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    void* const p = mi_malloc(100);
+    mx_call_leave();
+    EXPECT(mx_tls_theap != &mx_theap_empty && mx_load_relaxed(&mx_tls_theap->heap) != NULL);
+    EXPECT(p != NULL && mx_page_is_mine(mx_pagemap_get(p)));
+    mi_free(p);
+    const int code = one_takes();
+    fflush(stdout);
+    _exit(code != 0 || failures != 0 || messages != 0);
+  }
+  mx_call_leave();
+  wait_for(pid);
+  return NULL;
+}
+
 // A thread that has allocated nothing yet forks: no theap survives.
 static void* fork_first(void* arg) {
   (void)arg;
@@ -172,11 +228,16 @@ int main(void) {
   wait_for(fork_here(ends_at_once));
   wait_for(fork_here(one_takes));
   wait_for(fork_here(forks_again));
+  wait_for(fork_here(frees_one));
+  wait_for(fork_here(looks_first));
+  wait_for(fork_here(forks_where_it_never_ends));
   for (int turn = 0; turn < TURNS; turn++) {
     wait_for(fork_here(many_take));
     wait_for(fork_here(forks_beside));
   }
   EXPECT(pthread_create(&other, NULL, fork_first, NULL) == 0);
+  pthread_join(other, NULL);
+  EXPECT(pthread_create(&other, NULL, fork_inside, NULL) == 0);
   pthread_join(other, NULL);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(kept[i]);
   for (size_t i = 0; i < OWNERS; i++) sem_post(&leave);
