@@ -100,10 +100,12 @@ mx_noinline void mx_free_slow(void* p) {
   if (may) push_remote(page, block);
 }
 
-// In the child of a fork a block of a vanished thread would stay on a list that nobody takes, and
-// what is noted of it may not be right yet.
+// What is noted of a vanished thread's block may not be right yet in the child of a fork.
 mx_noinline void mx_free_other(void* p, mx_page_t* page) {
-  mx_call_settle();
+  if (MX_KNOWS_LIVE && mx_unlikely(mx_call_is_pending())) {
+    mx_free_slow(p);
+    return;
+  }
   if (mx_harden_has_canaries(page) && !mx_page_is_mine(page) && mx_harden_put_remote(page, p)) {
     push_remote(page, p);
     return;

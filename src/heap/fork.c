@@ -162,28 +162,32 @@ static bool has_owner_bit(const mx_page_t* page) {
   return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0;
 }
 
-// After disown_vanished: no thread has the page, and nobody can claim it.
+// After disown_vanished: no thread has the page, or it was on its way.
 static bool is_vanished(const mx_page_t* page) {
-  return has_owner_bit(page) && mx_load_relaxed(&page->owner) == 0;
+  const uintptr_t owner = mx_load_relaxed(&page->owner);
+  return owner == MX_OWNER_VANISHED || (owner == 0 && has_owner_bit(page));
 }
 
 // A thread that begins in the child may have the id of one that vanished, and shall not take the
-// other's pages for its own.
-static void disown_vanished(const mx_arena_t* arena) {
+// other's pages for its own. Where all is set right before a page is claimed again, as that takes
+// a call, they also look as if nobody owned them: so a free into one begins a call.
+static void disown_vanished(const mx_arena_t* arena, bool before_next) {
   size_t i = 0;
   while ((i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices) {
     mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
     const bool is_first = (page == mx_arena_record(arena, i));
     i += (is_first ? mx_max(page->slice_count, 1) : 1);
     if (!is_first || !has_owner_bit(page) || mx_page_is_mine(page)) continue;
-    if (mx_load_relaxed(&page->owner) != 0) mx_store_relaxed(&page->owner, (uintptr_t)0);
+    if (mx_load_relaxed(&page->owner) == 0) continue;
+    mx_store_relaxed(&page->owner, before_next ? MX_OWNER_VANISHED : (uintptr_t)0);
+    if (before_next) mx_store_relaxed(&page->remote, mx_load_relaxed(&page->remote) & ~MX_OWNED);
   }
 }
 
-static void disown_all_vanished(void) {
+static void disown_all_vanished(bool before_next) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     const size_t count = mx_load_acquire(&s->arenas.count);
-    for (size_t i = 0; i < count; i++) disown_vanished(mx_arena_at(&s->arenas, i));
+    for (size_t i = 0; i < count; i++) disown_vanished(mx_arena_at(&s->arenas, i), before_next);
   }
 }
 
@@ -219,6 +223,8 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
     }
     i += mx_max(page->slice_count, 1);
     if (!is_vanished(page)) continue;
+    mx_remote_try_claim(page);  // where it looks as if nobody owned it
+    mx_store_relaxed(&page->owner, (uintptr_t)0);
     repair_list(page);
     page->retained_slot = 0;
     page->is_listed = 0;
@@ -346,10 +352,11 @@ bool mx_heap_after_fork(void) {
     return true;
   }
   reset_theap_locks();
-  if (has_vanished) disown_all_vanished();
+  const bool is_inside = mx_fork_is_inside(), waits = (REPAIRS_LATER && !is_inside);
+  if (has_vanished) disown_all_vanished(waits);
   has_lost |= has_vanished;
-  if (mx_fork_is_inside()) mx_call_then(&repair_at_end);
-  else if (has_vanished && REPAIRS_LATER) mx_call_before_next(&repair_all);
+  if (is_inside) mx_call_then(&repair_at_end);
+  else if (has_vanished && waits) mx_call_before_next(&repair_all);
   else repair_all();
   return has_vanished;
 }

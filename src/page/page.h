@@ -58,6 +58,8 @@ struct mx_heap_s;
 #define MX_OWNER_SHIFTED ((uintptr_t)2)  // a page of blocks with `shifted`
 #define MX_OWNER_FULL ((uintptr_t)4)     // the page is on its theap's full list
 #define MX_OWNER_TAGS ((uintptr_t)7)
+// Of a vanished thread's page in the child of a fork, until that is set right: see heap/fork.c.
+#define MX_OWNER_VANISHED MX_OWNER_TAGS
 
 // Three cache lines, by who writes them: a thread that frees another's block does not take the line
 // away in which the owner counts.
