@@ -171,23 +171,13 @@ static bool is_vanished(const mx_page_t* page) {
 // A thread that begins in the child may have the id of one that vanished, and shall not take the
 // other's pages for its own. Where all is set right before a page is claimed again, as that takes
 // a call, they also look as if nobody owned them: so a free into one begins a call.
-static void disown_vanished(const mx_arena_t* arena, bool before_next) {
-  size_t i = 0;
-  while ((i = mx_bits_next_clear(arena->free, arena->slices, i)) < arena->slices) {
-    mx_page_t* const page = mx_pagemap_get(arena->start + i * MX_SLICE_SIZE);
-    const bool is_first = (page == mx_arena_record(arena, i));
-    i += (is_first ? mx_max(page->slice_count, 1) : 1);
-    if (!is_first || !has_owner_bit(page) || mx_page_is_mine(page)) continue;
+static void disown_vanished(const mx_arenas_t* arenas, bool before_next) {
+  size_t item = 0, index = 0;
+  for (mx_page_t* page; (page = mx_page_next_of(arenas, &item, &index)) != NULL;) {
+    if (!has_owner_bit(page) || mx_page_is_mine(page)) continue;
     if (mx_load_relaxed(&page->owner) == 0) continue;
     mx_store_relaxed(&page->owner, before_next ? MX_OWNER_VANISHED : (uintptr_t)0);
     if (before_next) mx_store_relaxed(&page->remote, mx_load_relaxed(&page->remote) & ~MX_OWNED);
-  }
-}
-
-static void disown_all_vanished(bool before_next) {
-  for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
-    const size_t count = mx_load_acquire(&s->arenas.count);
-    for (size_t i = 0; i < count; i++) disown_vanished(mx_arena_at(&s->arenas, i), before_next);
   }
 }
 
@@ -353,7 +343,9 @@ bool mx_heap_after_fork(void) {
   }
   reset_theap_locks();
   const bool is_inside = mx_fork_is_inside(), waits = (REPAIRS_LATER && !is_inside);
-  if (has_vanished) disown_all_vanished(waits);
+  for (mx_subproc_t* s = &mx_subproc_main; has_vanished && s != NULL; s = s->next) {
+    disown_vanished(&s->arenas, waits);
+  }
   has_lost |= has_vanished;
   if (is_inside) mx_call_then(&repair_at_end);
   else if (has_vanished && waits) mx_call_before_next(&repair_all);

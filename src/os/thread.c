@@ -30,7 +30,7 @@ void mx_call_before_next(void (*run)(void)) {
 // Takes what is pending for this thread to do, waiting while another one does it, so many
 // milliseconds at the most (0: without end): what was there at last.
 static uint32_t take_pending(uint64_t msecs) {
-  uint64_t begin = 0;
+  const uint64_t begin = (msecs == 0 ? 0 : mx_os_clock_msecs());
   for (unsigned turn = 0;; turn++) {
     uint32_t state = mx_load_acquire(&mx_call_pending);
     if (state == MX_PENDING_NONE) return state;
@@ -38,9 +38,7 @@ static uint32_t take_pending(uint64_t msecs) {
       if (mx_cas_strong_acq_rel(&mx_call_pending, &state, (uint32_t)MX_PENDING_RUNS)) return state;
       continue;
     }
-    const uint64_t now = (msecs == 0 ? 0 : mx_os_clock_msecs());
-    if (turn == 0) begin = now;
-    if (now - begin > msecs) return state;
+    if (msecs != 0 && mx_os_clock_msecs() - begin > msecs) return state;
     mx_pause(turn);
   }
 }

@@ -128,17 +128,11 @@ static bool is_filled(const mx_page_t* page) {
   return true;
 }
 
-// What is set right in the child is, before a call.
-static void begin_call(void) {
-  mx_call_enter();
-  mx_call_leave();
-}
-
 static int child(const mx_page_t* page) {
   static void* fresh[FRESH];
   mi_register_error(on_error, NULL);
   EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
-  begin_call();
+  mx_call_settle();
   if (MX_DEBUG_FILL) EXPECT(page->free != NULL && is_filled(page));
   EXPECT(page->free == NULL || mx_page_is_mine(page));
   for (int i = 0; i < FRESH; i++) {
@@ -203,7 +197,7 @@ static void purger_vanishes(void) {
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
-    begin_call();
+    mx_call_settle();
     EXPECT(mx_load_relaxed(&arenas->purging) == 0);
     EXPECT(mx_bits_count(arena->free, i, 3) == 3);
     _exit(failures != 0);
@@ -234,7 +228,7 @@ static void mapper_vanishes(void) {
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
-    begin_call();
+    mx_call_settle();
     const size_t both[] = {noted, mapped};
     for (int i = 0; i < 2; i++) {
       EXPECT(mx_bits_test(arena->free, both[i]) && !mx_bits_test(arena->committed, both[i]));
@@ -271,7 +265,7 @@ static void* keeps_a_page(void* arg) {
 static int child_of_becoming(const mx_page_t* page, int step) {
   mx_arena_t* const arena = page->arena;
   const size_t i = page->slice_index;
-  begin_call();
+  mx_call_settle();
   if (step > 0) EXPECT(mx_bits_test(arena->free, i));
   EXPECT(audit(&mx_subproc_main) == 0);
   mi_free(mi_malloc(SIZE));
