@@ -124,7 +124,8 @@ UNIT = plain(*(f"unit/test_{n}" for n in (
     "bits", "mitigations", "bitmap", "fmt", "reciprocal", "color", "os", "stats", "fields", "options", "log", "api_service", "lock",
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports", "seldom",
-    "retained", "larger", "transfer", "resized", "limits", "refaults", "far")))
+    "retained", "larger", "transfer", "resized", "limits", "refaults", "far", "idle_pages", "fork_later",
+    "presence")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")

@@ -82,12 +82,12 @@ typedef struct mx_theap_retained_s {
   uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;
 
-// What rounds of housekeeping saw of each bin: see trim.c.
+// What rounds of housekeeping saw of each bin, and passes of collecting: see trim.c.
 typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
-  uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
-  uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
+  uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, or so many
+  uint8_t slack_wait[MX_BIN_COUNT];   // passes any other idle, and of the next page so many
   uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
 } mx_theap_trimming_t;
 

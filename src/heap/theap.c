@@ -372,7 +372,21 @@ static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, boo
   if (is_full) mx_theap_page_unfull(theap, page);
   if (page->used == 0 && (is_full || force || page->retained_slot == 0)) {
     mx_retained_release(theap, page);
+  } else if (MX_HOLES && !force && page->used > 0 && mx_theap_is_idle(theap, page)) {
+    mx_page_make_holes(page, true);
   }
+}
+
+// A current page rests when what is free in it is to go. With force all holes are made at the end,
+// by the caller.
+static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool force) {
+  mx_check(theap->bins.current[page->bin] == &mx_page_none && page->used > 0);
+  if (!MX_HOLES || page->used == page->capacity) return false;
+  if (!force && !mx_theap_is_idle(theap, page)) return false;
+  mx_page_rest(page);
+  mx_partial_push_tail(theap, page);
+  if (!force) mx_page_make_holes(page, true);
+  return true;
 }
 
 // What a pass begins with: all but the pages that are on lists.
@@ -385,7 +399,7 @@ static void begin_collect(mx_theap_t* theap, bool force) {
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
     if (page->used == 0) mx_page_release(page);
-    else make_current(theap, page);
+    else if (!lay_to_rest(theap, page, force)) make_current(theap, page);
   }
   theap->collecting.list = FIRST_LIST;
   theap->collecting.at = theap->lists.partial[FIRST_LIST / 2];

@@ -5,7 +5,8 @@
 //          from it without asking anybody, so only that thread knows a moment for it: a round of
 //          housekeeping.
 //   holes  OS pages of free blocks in pages at rest, whoever owns them (see page/holes.h). A thread
-//          that makes a new page makes some, in a few pages at a time.
+//          that makes a new page makes some, in a few pages at a time; and one that collects since
+//          memory has grown does so in its own pages of large blocks that it does not use.
 //
 // Whatever goes back and is needed after all costs a page fault: most of the rest is about that.
 //
@@ -31,10 +32,24 @@
 #define TRIM_PAGES 8             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REFAULT_MSECS 10000      // between two halvings of the refaults
+#define IDLE_BLOCK_LEAST (8 * MX_KIB)  // a free block of more is OS pages of its own
+#define IDLE_FREE_LEAST (64 * MX_KIB)  // free in a current page that is worth giving back
 
 // Some programs want to keep what they have.
 static bool may_give_back(void) {
   return mx_option(purge_holes) != 0 && mx_option(purge_delay) >= 0;
+}
+
+static bool may_give_back_of(const mx_arena_t* arena) {
+  return !arena->is_pinned && arena->commit_fn == NULL && may_give_back();
+}
+
+mx_unsynchronised static bool is_as_seen(mx_arena_t* arena, const mx_page_t* page) {
+  const uint32_t now = mx_holes_signature(page);
+  // Of a page that is made anew just now it is what it was: its record belongs to the slice.
+  const size_t index = mx_peek_uint32(&page->slice_index);
+  mx_check(index < arena->slices);
+  return mx_exchange_relaxed(&arena->seen[index], now) == now;
 }
 
 // ---- slack -------------------------------------------------------------------------------------
@@ -55,7 +70,7 @@ void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page) {
 // Whether there was any that is worth it.
 static bool discard_slack(const mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
-  if (arena->is_pinned || arena->commit_fn != NULL || !may_give_back()) return false;
+  if (!may_give_back_of(arena)) return false;
   uint8_t* const end = mx_page_end(page);
   uint8_t* const carved = page->start + page->capacity * page->block_size;
   uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
@@ -68,6 +83,11 @@ static bool discard_slack(const mx_page_t* page) {
   return true;
 }
 
+static void wait_longer(mx_theap_trimming_t* trimming, size_t bin) {
+  const size_t twice = 2 * (size_t)trimming->slack_wait[bin] + 1;
+  trimming->slack_wait[bin] = (uint8_t)mx_min(twice, SLACK_WAIT_MOST);
+}
+
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   mx_theap_trimming_t* const trimming = &theap->trimming;
   const size_t bin = page->bin;
@@ -77,13 +97,37 @@ void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
     return;
   }
   mx_clear_bit(trimming->slack, bin);
-  if (is_dense || !discard_slack(page)) return;
-  const size_t twice = 2 * (size_t)trimming->slack_wait[bin] + 1;
-  trimming->slack_wait[bin] = (uint8_t)mx_min(twice, SLACK_WAIT_MOST);
+  if (!is_dense && discard_slack(page)) wait_longer(trimming, bin);
 }
 
 void mx_theap_age_slack(mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) theap->trimming.slack_wait[bin] /= 2;
+}
+
+// ---- idle pages ---------------------------------------------------------------------------------
+
+// A program whose large blocks become smaller and smaller, or larger, leaves a page of free ones in
+// each bin that it passes. A bin that gave such memory back waits for more passes the next time, as
+// it does for slack, of which it has none then.
+bool mx_theap_is_idle(mx_theap_t* theap, const mx_page_t* page) {
+  mx_theap_trimming_t* const trimming = &theap->trimming;
+  const size_t bin = page->bin;
+  if (page->block_size <= IDLE_BLOCK_LEAST || mx_has_bit(trimming->slack, bin)) return false;
+  const size_t present = mx_holes_present(page) * mx_facts.os_page;
+  if (present < page->used * page->block_size + IDLE_FREE_LEAST) return false;
+  if (!may_give_back_of(page->arena)) return false;
+  if (!is_as_seen(page->arena, page)) {
+    trimming->slack_left[bin] = trimming->slack_wait[bin];
+    return false;
+  }
+  if (trimming->slack_left[bin] > 0) {
+    trimming->slack_left[bin]--;
+    return false;
+  }
+  // The same state may come back when all is in use once more.
+  mx_store_relaxed(&page->arena->seen[page->slice_index], (uint32_t)0);
+  wait_longer(trimming, bin);
+  return true;
 }
 
 // ---- holes -------------------------------------------------------------------------------------
@@ -153,14 +197,6 @@ void mx_subproc_trim(mx_subproc_t* subproc) {
 
 // ---- the walk over all pages -------------------------------------------------------------------
 
-mx_unsynchronised static bool is_idle(mx_arena_t* arena, const mx_page_t* page) {
-  const uint32_t now = mx_holes_signature(page);
-  // Of a page that is made anew just now it is what it was: its record belongs to the slice.
-  const size_t index = mx_peek_uint32(&page->slice_index);
-  mx_check(index < arena->slices);
-  return mx_exchange_relaxed(&arena->seen[index], now) == now;
-}
-
 size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_changed) {
   size_t bytes = 0, item = 0, index = 0;
   mx_heap_release_cached(subproc);
@@ -169,8 +205,8 @@ size_t mx_subproc_make_holes(mx_subproc_t* subproc, bool idle_only, bool* has_ch
   for (mx_page_t* page; (page = mx_page_next_of(&subproc->arenas, &item, &index)) != NULL;) {
     mx_arena_t* const arena = mx_arena_at(&subproc->arenas, item);
     if (arena->is_pinned || (mx_load_acquire(&page->lend) & MX_PAGE_RESTS) == 0) continue;
-    if (!idle_only || is_idle(arena, page)) bytes += mx_page_make_holes(page, false);
-    else *has_changed = true;
+    if (idle_only && !is_as_seen(arena, page)) *has_changed = true;
+    else bytes += mx_page_make_holes(page, mx_page_is_mine(page));
   }
   return bytes;
 }

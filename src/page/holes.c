@@ -217,12 +217,16 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
   return bytes;
 }
 
+mx_unsynchronised size_t mx_holes_present(const mx_page_t* page) {
+  const size_t per_slice = mx_arena_bits_per_slice();
+  return mx_bits_count(page->arena->present, page->slice_index * per_slice,
+                       mx_max(mx_peek_uint32(&page->slice_count), 1) * per_slice);
+}
+
 mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {
   const uint32_t used = used_of(page);
   if (!MX_HOLES || used == 0 || mx_peek_uint32(&page->capacity) < used) return false;
-  const size_t per_slice = mx_arena_bits_per_slice();
-  const size_t present = mx_bits_count(page->arena->present, page->slice_index * per_slice,
-                                       mx_max(mx_peek_uint32(&page->slice_count), 1) * per_slice);
+  const size_t present = mx_holes_present(page);
   const size_t pinned = used * (page->block_size / mx_facts.os_page + 1);
   return present >= PROMISE_MIN && pinned <= present / 4;
 }

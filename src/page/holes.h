@@ -64,6 +64,8 @@ bool mx_holes_give_back(mx_page_t* page, bool has_holes);
 // view says of one that is not on its list, and in no hole, that it is live.
 bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_owner);
 bool mx_view_is_free(const mx_view_t* view, size_t i);
+// How many of its OS pages are present.
+size_t mx_holes_present(const mx_page_t* page);
 // Whether that would probably give back half of what the page has, and not too little.
 bool mx_holes_promise(const mx_page_t* page);
 // Brings some blocks back from holes. False: there are none. For mx_page_extend.

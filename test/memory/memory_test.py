@@ -206,6 +206,16 @@ def test_few_blocks_replaced():
            "faults for a million replacements")
 
 
+# What blocks of a size left free that is no longer asked for serves others, and goes when asked to.
+def test_large_blocks_that_drift():
+    r = run("drift", 40)
+    expect(r["after"] <= 1.7 * r["live"],
+           f"{r['after'] / 1024:.0f} MiB while blocks of 400,000 bytes became ones of 20,000, of which some stay, "
+           f"with {r['live'] / 1024:.0f} MiB live")
+    expect(r["trimmed"] <= 1.4 * r["rest"], f"{r['trimmed'] / 1024:.1f} MiB after malloc_trim with "
+                                            f"{r['rest'] / 1024:.1f} MiB of them left")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

@@ -565,6 +565,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(what, "passed") == 0) return run_passed((unsigned)n[0], (int)n[1]);
   if (strcmp(what, "wide") == 0) return run_wide((size_t)n[0], (size_t)n[1]);
+  if (strcmp(what, "drift") == 0) return run_drift((size_t)n[0]);
   fprintf(stderr, "patterns: what?\n");
   return 2;
 }

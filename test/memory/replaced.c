@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The loads of patterns.c in which blocks are replaced at random, on and on.
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -162,6 +163,45 @@ int run_wide(size_t count, size_t steps) {
   }
   printf("faults=%ld\nafter=%ld\n", faults() - first, resident_kib());
   for (size_t i = 0; i < count; i++) free(blocks[i]);
+  free(blocks);
+  return 0;
+}
+
+// ---- large blocks that become smaller ----------------------------------------------------------
+
+#define WINDOW 24
+#define LARGEST 400000
+#define SMALLEST 20000
+#define EVERY 150  // of so many large blocks one stays
+#define SMALL 3000
+
+// Few blocks of each size stay, and with them the pages that the others of the size were in.
+int run_drift(size_t mib) {
+  unsigned char* window[WINDOW] = {NULL};
+  const size_t count = mib * MIB / SMALL;
+  unsigned char** const blocks = calloc(2 * count, sizeof(*blocks));
+  if (blocks == NULL) return 2;
+  const long start = resident_kib();
+  size_t stay = 0, live = 0;
+  for (size_t i = 0; i < count; i++) {
+    const size_t size = LARGEST - (LARGEST - SMALLEST) * i / count;
+    unsigned char** const large = &window[i % WINDOW];
+    if (i % EVERY == 0 && *large != NULL) {
+      blocks[count + stay++] = *large;
+      live += size;
+    } else {
+      free(*large);
+    }
+    *large = make(size);
+    blocks[i] = make(SMALL);
+  }
+  printf("live=%zu\nafter=%ld\n", (live + count * SMALL + WINDOW * SMALLEST) / 1024,
+         resident_kib() - start);
+  for (size_t i = 0; i < WINDOW; i++) free(window[i]);
+  for (size_t i = 0; i < count; i++) free(blocks[i]);
+  malloc_trim(0);
+  printf("rest=%zu\ntrimmed=%ld\n", live / 1024, resident_kib() - start);
+  for (size_t i = 0; i < stay; i++) free(blocks[count + i]);
   free(blocks);
   return 0;
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// Pages of large blocks that nobody uses between two passes of collecting: what is free in them goes
+// back, later and later where it is needed again.
+#include <stdio.h>
+#include <string.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/arena/arena.h"
+#include "../../src/heap/theap.h"
+#include "../../src/heap/trim.h"
+#include "../../src/mem/pagemap.h"
+#include "../../src/os/os.h"
+#include "../../src/page/holes.h"
+
+enum { SIZE = 40000, COUNT = 8 };
+
+static int failures;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static void* blocks[COUNT];
+
+static void fill(void) {
+  for (int i = 0; i < COUNT; i++) {
+    if (blocks[i] == NULL) blocks[i] = mi_malloc(SIZE);
+    memset(blocks[i], i + 1, SIZE);
+  }
+}
+
+static void free_all_but(int kept) {
+  for (int i = 0; i < COUNT; i++) {
+    if (i == kept) continue;
+    mi_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+static size_t present(const mx_page_t* page) {
+  return mx_bits_count(page->arena->present, page->slice_index * mx_arena_bits_per_slice(),
+                       page->slice_count * mx_arena_bits_per_slice());
+}
+
+// How many passes it takes until the page holds hardly more than its block.
+static int passes_until_given(const mx_page_t* page, int most) {
+  const size_t enough = 2 * (SIZE / mx_facts.os_page + 2);
+  for (int i = 1; i <= most; i++) {
+    mx_theap_collect(mx_tls_theap, false);
+    if (present(page) <= enough) return i;
+  }
+  return 0;
+}
+
+static mx_page_t* leave_one(void) {
+  fill();
+  free_all_but(COUNT / 2);
+  return mx_pagemap_get(blocks[COUNT / 2]);
+}
+
+static void test_goes_back(void) {
+  mx_page_t* const page = leave_one();
+  EXPECT(passes_until_given(page, 4) == 2);  // one sees the page, the next finds it the same
+  EXPECT(mx_page_has_holes(page) && page->used == 1);
+  for (int i = 0; i < SIZE; i++) {
+    if (((uint8_t*)blocks[COUNT / 2])[i] != COUNT / 2 + 1) failures++;
+  }
+}
+
+// The next time there are more.
+static void test_waits_longer(void) {
+  mx_page_t* const page = leave_one();
+  EXPECT(mx_tls_theap->bins.current[page->bin] == page);
+  EXPECT(passes_until_given(page, 8) == 3);
+  EXPECT(leave_one() == page && passes_until_given(page, 8) == 5);
+  for (int i = 0; i < 8; i++) mx_theap_age_slack(mx_tls_theap);
+  EXPECT(leave_one() == page && passes_until_given(page, 8) == 2);
+}
+
+// What is used between passes stays, however little.
+static void test_stays_in_use(void) {
+  mx_page_t* const page = leave_one();
+  const size_t before = present(page);
+  void* p = NULL;
+  for (int i = 0; i < 20; i++) {
+    mi_free(p);
+    p = (p == NULL ? mi_malloc(SIZE) : NULL);
+    mx_theap_collect(mx_tls_theap, false);
+  }
+  EXPECT(present(page) == before && mx_tls_theap->bins.current[page->bin] == page);
+}
+
+static void test_stays_as_asked(void) {
+  mx_page_t* const page = leave_one();
+  mi_option_set(mi_option_purge_delay, -1);
+  EXPECT(passes_until_given(page, 80) == 0);
+  mi_option_set(mi_option_purge_delay, MI_DEFAULT_PURGE_DELAY);
+}
+
+// With force at once, blocks of all sizes.
+static void test_forced(void) {
+  enum { SMALL = 512, MANY = 100 };
+  void* small[MANY];
+  for (int i = 0; i < MANY; i++) small[i] = mi_malloc(SMALL);
+  mx_page_t* const page = leave_one();
+  mx_page_t* const other = mx_pagemap_get(small[0]);
+  for (int i = 1; i < MANY; i++) mi_free(small[i]);
+  mi_collect(true);
+  EXPECT(mx_page_has_holes(page) && present(page) <= SIZE / mx_facts.os_page + 2);
+  EXPECT(mx_page_has_holes(other) && present(other) <= 2);
+  mi_free(small[0]);
+}
+
+int main(void) {
+  if (!MX_HOLES) return 77;
+  test_goes_back();
+  test_waits_longer();
+  test_stays_in_use();
+  test_stays_as_asked();
+  test_forced();
+  fill();
+  free_all_but(COUNT);
+  return failures != 0;
+}
