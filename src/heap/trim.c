@@ -32,8 +32,8 @@
 #define TRIM_PAGES 8             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REFAULT_MSECS 10000      // between two halvings of the refaults
-#define IDLE_BLOCK_LEAST (8 * MX_KIB)  // a free block of more is OS pages of its own
-#define IDLE_FREE_LEAST (64 * MX_KIB)  // free in a current page that is worth giving back
+#define IDLE_BLOCK_LEAST (8 * MX_KIB)  // a free block of more has OS pages of its own
+#define IDLE_FREE_LEAST (64 * MX_KIB)  // in free blocks of a page that are worth it
 
 // Some programs want to keep what they have.
 static bool may_give_back(void) {

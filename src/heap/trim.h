@@ -13,8 +13,8 @@ void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page);
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
 // Some time has passed: slack waits half as long.
 void mx_theap_age_slack(mx_theap_t* theap);
-// Of the caller's own page, in a pass of collecting: whether what is free in it is worth giving
-// back, and nobody used the page since earlier passes.
+// Once in a pass of collecting, which counts, of the caller's own page: whether what is free in it
+// is worth giving back, and nobody used the page since earlier passes. The caller gives it back.
 bool mx_theap_is_idle(mx_theap_t* theap, const mx_page_t* page);
 // Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.
 size_t mx_page_make_holes(mx_page_t* page, bool is_owner);

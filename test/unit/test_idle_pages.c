@@ -36,17 +36,12 @@ static void free_all_but(int kept) {
   }
 }
 
-static size_t present(const mx_page_t* page) {
-  return mx_bits_count(page->arena->present, page->slice_index * mx_arena_bits_per_slice(),
-                       page->slice_count * mx_arena_bits_per_slice());
-}
-
 // How many passes it takes until the page holds hardly more than its block.
 static int passes_until_given(const mx_page_t* page, int most) {
   const size_t enough = 2 * (SIZE / mx_facts.os_page + 2);
   for (int i = 1; i <= most; i++) {
     mx_theap_collect(mx_tls_theap, false);
-    if (present(page) <= enough) return i;
+    if (mx_holes_present(page) <= enough) return i;
   }
   return 0;
 }
@@ -79,14 +74,14 @@ static void test_waits_longer(void) {
 // What is used between passes stays, however little.
 static void test_stays_in_use(void) {
   mx_page_t* const page = leave_one();
-  const size_t before = present(page);
+  const size_t before = mx_holes_present(page);
   void* p = NULL;
   for (int i = 0; i < 20; i++) {
     mi_free(p);
     p = (p == NULL ? mi_malloc(SIZE) : NULL);
     mx_theap_collect(mx_tls_theap, false);
   }
-  EXPECT(present(page) == before && mx_tls_theap->bins.current[page->bin] == page);
+  EXPECT(mx_holes_present(page) == before && mx_tls_theap->bins.current[page->bin] == page);
 }
 
 static void test_stays_as_asked(void) {
@@ -105,8 +100,8 @@ static void test_forced(void) {
   mx_page_t* const other = mx_pagemap_get(small[0]);
   for (int i = 1; i < MANY; i++) mi_free(small[i]);
   mi_collect(true);
-  EXPECT(mx_page_has_holes(page) && present(page) <= SIZE / mx_facts.os_page + 2);
-  EXPECT(mx_page_has_holes(other) && present(other) <= 2);
+  EXPECT(mx_page_has_holes(page) && mx_holes_present(page) <= SIZE / mx_facts.os_page + 2);
+  EXPECT(mx_page_has_holes(other) && mx_holes_present(other) <= 2);
   mi_free(small[0]);
 }
 
