@@ -58,6 +58,11 @@ static void filter(long call, int error, uint32_t argument, uint32_t value) {
 
 static void refuse(long call, int error) { filter(call, error, ANY, 0); }
 
+// As the library opens them. What counts branches may write its files.
+static void refuse_reading(int error) {
+  filter(SYS_openat, error, 2, O_RDONLY | O_CLOEXEC);
+}
+
 static unsigned char* memory(size_t pages) {
   unsigned char* const p = (unsigned char*)mmap(NULL, pages * unit, PROT_READ | PROT_WRITE,
                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -188,7 +193,7 @@ static void unknown_limits(void) {
   const struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
   if (setrlimit(RLIMIT_DATA, &limit) != 0) errno = 4711;  // it has one already
   refuse(SYS_prlimit64, EPERM);
-  refuse(SYS_openat, EACCES);
+  refuse_reading(EACCES);
   EXPECT(mx_os_overcommits());
   mx_os_init();
   EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 33 && !mx_os_is_scarce());
@@ -219,7 +224,7 @@ static void some_data(void) { begin_with(RLIMIT_DATA, 5, 200, false); }
 // What the process has cannot be read: then every low limit counts.
 static void hidden_space(void) {
   limit_to(RLIMIT_AS, 0, (rlim_t)200 << 20);
-  refuse(SYS_openat, EACCES);
+  refuse_reading(EACCES);
   mx_os_init();
   EXPECT(mx_os_is_scarce());
 }
@@ -253,7 +258,7 @@ static void steady_space(void) {
   begin_with(RLIMIT_AS, 0, 200, false);
   for (int i = 0; i < 1000; i++) mx_os_unmap(mx_os_map(NULL, MX_MIB, true), MX_MIB);
   EXPECT(!mx_os_is_scarce());
-  refuse(SYS_openat, 0);
+  refuse_reading(0);
   size_t count = 0;
   for (; mx_os_map(NULL, MX_MIB, true) != NULL; count++) EXPECT(!mx_os_is_scarce());
   EXPECT(count > 150 && mx_os_is_scarce());
@@ -266,7 +271,13 @@ static void locked_space(void) {
   mx_os_init();
   EXPECT(!mx_os_is_scarce());
   filter(SYS_mmap, EAGAIN, 1, 3 * MX_MIB);
+  filter(SYS_mmap, ENOMEM, 1, 5 * MX_MIB);
+  EXPECT(mx_os_map(NULL, 5 * MX_MIB, true) == NULL && !mx_os_is_scarce());
   EXPECT(mx_os_map(NULL, 3 * MX_MIB, true) == NULL && mx_os_is_scarce());
+  EXPECT(mx_os_map(NULL, 5 * MX_MIB, true) == NULL && mx_os_is_scarce());
+  const struct rlimit less = {1 << 19, 1 << 20};
+  EXPECT(setrlimit(RLIMIT_MEMLOCK, &less) == 0);
+  EXPECT(mx_os_map(NULL, 5 * MX_MIB, true) == NULL && !mx_os_is_scarce());
 }
 
 static void no_unmapping(void) {
@@ -322,7 +333,7 @@ static void movable_part(void) {
 
 static void no_files(void) {
   char text[16];
-  refuse(SYS_openat, EACCES);
+  refuse_reading(EACCES);
   EXPECT(mx_os_read_file("/proc/self/statm", text, sizeof(text)) == -1);
   EXPECT(mx_linux_resident() == 0 && mx_os_numa_count() == 1);
   unsigned char* const p = memory(1);
@@ -388,8 +399,37 @@ static void deadly(void) {
   refuse(462 /* mseal */, 0);
   refuse(SYS_mincore, 0);
   EXPECT(!mx_os_seems_present(p + 48 * unit, 16 * unit) && !mx_os_seems_absent(p, 64 * unit));
+  EXPECT(!mx_os_is_sparse(p, 64 * unit, 4) && !mx_os_fill_large(p, 64 * unit));
   mx_os_seal(p, 64 * unit);
   EXPECT(can_write(p) && munmap(p, 64 * unit) == 0);
+}
+
+// What is sealed cannot be unmapped: asked of memory that is sealed here, as far as the system can.
+static void seal_with(char** with, bool may_seal) {
+  unsigned char *const p = memory(1), *const q = memory(1);
+  const int saved = errno;
+  const bool can = (syscall(462 /* mseal */, q, unit, 0) == 0 && prctl(PR_GET_SECCOMP) == 0);
+  char** const before = environ;
+  environ = with;
+  mx_os_seal(p, unit);
+  environ = before;
+  EXPECT((munmap(p, unit) != 0) == (can && may_seal));
+  errno = saved;
+}
+
+static void under_valgrind(void) {
+  static char preload[] = "LD_PRELOAD=/usr/libexec/valgrind/vgpreload_core-amd64-linux.so";
+  static char other[] = "HOME=/";
+  char* with[] = {other, preload, NULL};
+  seal_with(with, false);
+}
+
+static void without_environment(void) {
+  static char preload[] = "LD_PRELOAD=/lib/libother.so";
+  char *none[] = {NULL}, *with[] = {preload, NULL};
+  seal_with(NULL, true);
+  seal_with(none, true);
+  seal_with(with, true);
 }
 
 static const struct {
@@ -410,7 +450,8 @@ static const struct {
     {"no moves", no_moves}, {"torn move", torn_move}, {"movable part", movable_part},
     {"no files", no_files}, {"interrupted", interrupted}, {"nothing written", nothing_written},
     {"no random numbers", no_random_numbers}, {"no node", no_node}, {"no threads", no_threads},
-    {"deadly", deadly},
+    {"deadly", deadly}, {"under valgrind", under_valgrind},
+    {"without environment", without_environment},
 };
 
 // Whether a filter can be had at all.

@@ -17,6 +17,9 @@
 #define BLOCKS 600
 #define SIZES 5
 #define TURNS 40
+#define CROWD 700            // pages, more than a child keeps for the thread that it has
+#define CROWD_SIZE 1000
+#define CROWD_BLOCKS (CROWD * MX_SLICE_SIZE / CROWD_SIZE)
 
 static int failures;
 
@@ -27,6 +30,8 @@ static const bool sets_right_later = !MX_TRACK;
 static const size_t sizes[SIZES] = {16, 48, 300, 1000, 20000};
 static unsigned char* live[OWNERS][BLOCKS];
 static void* kept[BLOCKS];
+static void* crowd[CROWD_BLOCKS];
+static size_t crowd_free;
 static bool keeper_forks = true;
 static sem_t ready, leave;
 static int messages;
@@ -50,6 +55,24 @@ static void* own(void* arg) {
   sem_wait(&leave);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(mine[i]);
   return NULL;
+}
+
+// Many pages of one size, each with a free block.
+static void* own_crowd(void* arg) {
+  const mx_page_t* last = NULL;
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) crowd[i] = mi_malloc(CROWD_SIZE);
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) {
+    const mx_page_t* const page = mx_pagemap_get(crowd[i]);
+    if (page == last) continue;
+    last = page;
+    mi_free(crowd[i]);
+    crowd[i] = NULL;
+    crowd_free++;
+  }
+  sem_post(&ready);
+  sem_wait(&leave);
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) mi_free(crowd[i]);
+  return arg;
 }
 
 static pid_t fork_here(int (*body)(void)) {
@@ -176,6 +199,23 @@ static int looks_first(void) {
   return 0;
 }
 
+// All that was free serves again, also in pages that the child gave to nobody: no other page is made.
+static int takes_from_crowd(void) {
+  size_t own = 0, others = 0;
+  mi_free(mi_malloc(CROWD_SIZE));
+  const int64_t before = mx_load_relaxed(&mx_process_counters.pages.total);
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) {
+    const mx_page_t* const page = mx_pagemap_get(crowd[i]);
+    if (crowd[i] == NULL) continue;
+    own += mx_page_is_mine(page);
+    others += !mx_page_has_thread(page);
+  }
+  EXPECT(own > 0 && others > 0 && own + others == CROWD_BLOCKS - crowd_free);
+  for (size_t i = 1; i < crowd_free; i++) EXPECT(mi_malloc(CROWD_SIZE) != NULL);
+  EXPECT(mx_load_relaxed(&mx_process_counters.pages.total) <= before + 1);
+  return audit(&mx_subproc_main);
+}
+
 // Another thread does what is pending, and waits in a handler for this very fork.
 static int forks_where_it_never_ends(void) {
   mx_store_relaxed(&mx_call_pending, (uint32_t)MX_PENDING_RUNS);
@@ -216,7 +256,7 @@ static void* fork_first(void* arg) {
 }
 
 int main(void) {
-  pthread_t owners[OWNERS], other;
+  pthread_t owners[OWNERS], crowd_owner, other;
   mi_register_error(on_error, NULL);
   sem_init(&ready, 0, 0);
   sem_init(&leave, 0, 0);
@@ -235,13 +275,17 @@ int main(void) {
     wait_for(fork_here(many_take));
     wait_for(fork_here(forks_beside));
   }
+  EXPECT(pthread_create(&crowd_owner, NULL, own_crowd, NULL) == 0);
+  sem_wait(&ready);
+  wait_for(fork_here(takes_from_crowd));
   EXPECT(pthread_create(&other, NULL, fork_first, NULL) == 0);
   pthread_join(other, NULL);
   EXPECT(pthread_create(&other, NULL, fork_inside, NULL) == 0);
   pthread_join(other, NULL);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(kept[i]);
-  for (size_t i = 0; i < OWNERS; i++) sem_post(&leave);
+  for (size_t i = 0; i <= OWNERS; i++) sem_post(&leave);
   for (size_t i = 0; i < OWNERS; i++) pthread_join(owners[i], NULL);
+  pthread_join(crowd_owner, NULL);
   EXPECT(messages == 0 && audit(&mx_subproc_main) == 0);
   printf("%d failures\n", failures);
   return failures != 0;

@@ -221,6 +221,34 @@ static void test_files(void) {
   close(ends[0]);
 }
 
+static bool waits(int number) {
+  sigset_t pending;
+  sigemptyset(&pending);
+  return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
+// A reader that has ended is an error, and not the program's end. The signal for it is taken back, unless
+// one waited before that.
+static void test_broken_pipe(void) {
+  int ends[2];
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, SIGPIPE);
+  signal(SIGPIPE, SIG_DFL);
+  if (pipe(ends) != 0) return;
+  close(ends[0]);
+  EXPECT(!mx_host_file_write(ends[1], "x", 1) && errno == EPIPE);
+  pthread_sigmask(SIG_BLOCK, &only, NULL);
+  EXPECT(!mx_host_file_write(ends[1], "x", 1) && errno == EPIPE && !waits(SIGPIPE));
+  raise(SIGPIPE);
+  EXPECT(!mx_host_file_write(ends[1], "x", 1) && errno == EPIPE && waits(SIGPIPE));
+  EXPECT(!mx_host_file_write(-1, "x", 1) && errno == EBADF && waits(SIGPIPE));
+  signal(SIGPIPE, SIG_IGN);  // which takes what waits
+  pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+  EXPECT(!mx_host_file_write(-1, "x", 1) && errno == EBADF && !waits(SIGPIPE));
+  close(ends[1]);
+}
+
 // ---- threads -----------------------------------------------------------------------------------
 
 static uint32_t sleeper;
@@ -382,6 +410,7 @@ int main(void) {
   test_present();
   test_sandbox();
   test_files();
+  test_broken_pipe();
   test_threads();
   test_signals();
   test_code();
