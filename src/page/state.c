@@ -9,7 +9,8 @@
 #include "delay.h"
 
 void mx_live_clear(mx_page_t* page) {
-  if (!MX_LIVE_BITS || page->arena == NULL) return;
+  if (!MX_LIVE_BITS) return;
+  mx_check(page->arena != NULL);
   for (uint32_t i = 0; i < page->slice_count; i++) {
     const uintptr_t record = (uintptr_t)page + i * MX_PAGE_RECORD_STRIDE + MX_PAGE_RECORD_SIZE;
     memset((void*)(record + MX_PAGE_EXTRA_SIZE), 0, MX_LIVE_SIZE);
