@@ -58,11 +58,6 @@ static void filter(long call, int error, uint32_t argument, uint32_t value) {
 
 static void refuse(long call, int error) { filter(call, error, ANY, 0); }
 
-// As the library opens them. What counts branches may write its files.
-static void refuse_reading(int error) {
-  filter(SYS_openat, error, 2, O_RDONLY | O_CLOEXEC);
-}
-
 static unsigned char* memory(size_t pages) {
   unsigned char* const p = (unsigned char*)mmap(NULL, pages * unit, PROT_READ | PROT_WRITE,
                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -193,7 +188,7 @@ static void unknown_limits(void) {
   const struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
   if (setrlimit(RLIMIT_DATA, &limit) != 0) errno = 4711;  // it has one already
   refuse(SYS_prlimit64, EPERM);
-  refuse_reading(EACCES);
+  refuse(SYS_openat, EACCES);
   EXPECT(mx_os_overcommits());
   mx_os_init();
   EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 33 && !mx_os_is_scarce());
@@ -224,7 +219,7 @@ static void some_data(void) { begin_with(RLIMIT_DATA, 5, 200, false); }
 // What the process has cannot be read: then every low limit counts.
 static void hidden_space(void) {
   limit_to(RLIMIT_AS, 0, (rlim_t)200 << 20);
-  refuse_reading(EACCES);
+  refuse(SYS_openat, EACCES);
   mx_os_init();
   EXPECT(mx_os_is_scarce());
 }
@@ -258,7 +253,7 @@ static void steady_space(void) {
   begin_with(RLIMIT_AS, 0, 200, false);
   for (int i = 0; i < 1000; i++) mx_os_unmap(mx_os_map(NULL, MX_MIB, true), MX_MIB);
   EXPECT(!mx_os_is_scarce());
-  refuse_reading(0);
+  refuse(SYS_openat, 0);
   size_t count = 0;
   for (; mx_os_map(NULL, MX_MIB, true) != NULL; count++) EXPECT(!mx_os_is_scarce());
   EXPECT(count > 150 && mx_os_is_scarce());
@@ -333,7 +328,7 @@ static void movable_part(void) {
 
 static void no_files(void) {
   char text[16];
-  refuse_reading(EACCES);
+  refuse(SYS_openat, EACCES);
   EXPECT(mx_os_read_file("/proc/self/statm", text, sizeof(text)) == -1);
   EXPECT(mx_linux_resident() == 0 && mx_os_numa_count() == 1);
   unsigned char* const p = memory(1);
