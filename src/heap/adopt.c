@@ -102,6 +102,7 @@ bool mx_heap_cache_put(mx_heap_t* heap, mx_page_t* page) {
   page->retained_slot = 0;
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   page->is_listed = 0;
+  page->next = page->prev = NULL;  // of a list that went with the heap
   const uint32_t count = mx_load_relaxed(&heap->cached_count);
   heap->cached[count] = page;
   mx_check(count < MX_HEAP_CACHED_MAX);

@@ -82,12 +82,21 @@ typedef struct mx_theap_retained_s {
   uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;
 
+// The first bin of blocks of more than 8 KiB, which have OS pages of their own, and of which a
+// request may get a block of a larger bin.
+#define MX_LARGER_BIN (MX_SMALL_BINS + 1 + 3 * 8)
+#define MX_LARGER_BINS (MX_BIN_HUGE - MX_LARGER_BIN)
+
 // What rounds of housekeeping saw of each bin, and passes of collecting: see trim.c.
 typedef struct mx_theap_trimming_s {
   uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
-  uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, or so many
-  uint8_t slack_wait[MX_BIN_COUNT];   // passes any other idle, and of the next page so many
+  uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
+  uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
+  uint16_t idle_left[MX_LARGER_BINS]; // so many passes more find no page of the bin idle, and when
+  uint8_t idle_wait[MX_LARGER_BINS];  // one is used 2 to the power of that, or none at 0
+  uint8_t ages;                       // quarters of a second, see there
+  uint64_t idle_gave;                 // bins of which this pass gave something back
   uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
 } mx_theap_trimming_t;
 
@@ -130,9 +139,6 @@ typedef struct mx_theap_thread_s {
   uint32_t number;                // of the thread, as the OS knows it, or 0
 } mx_theap_thread_t;
 
-// The first bin of which a request may get a block of a larger one.
-#define MX_LARGER_BIN (MX_SMALL_BINS + 1 + 3 * 8)
-
 // What every thread writes lies in front, on one OS page if it can be.
 struct mx_theap_s {
   mx_theap_bins_t bins;
@@ -152,7 +158,7 @@ struct mx_theap_s {
   mx_theap_thread_t thread;
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
-  uint8_t larger_of[MX_BIN_HUGE - MX_LARGER_BIN];  // of each bin lately: see alloc/slow.c
+  uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c
 };
 
 struct mx_heap_s {

@@ -373,19 +373,20 @@ static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, boo
   if (page->used == 0 && (is_full || force || page->retained_slot == 0)) {
     mx_retained_release(theap, page);
   } else if (MX_HOLES && !force && page->used > 0 && mx_theap_is_idle(theap, page)) {
-    mx_page_make_holes(page, true);
+    mx_theap_give_idle(theap, page);
   }
 }
 
-// A current page rests when what is free in it is to go. With force all holes are made at the end,
-// by the caller.
+// A current page rests when what is free in it is to go. With force that is any one with free
+// blocks: holes are made in all pages after that, if it is to give back what can be.
 static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool force) {
   mx_check(theap->bins.current[page->bin] == &mx_page_none && page->used > 0);
   if (!MX_HOLES || page->used == page->capacity) return false;
   if (!force && !mx_theap_is_idle(theap, page)) return false;
+  mx_clear_bit(theap->trimming.slack, page->bin);
   mx_page_rest(page);
   mx_partial_push_tail(theap, page);
-  if (!force) mx_page_make_holes(page, true);
+  if (!force) mx_theap_give_idle(theap, page);
   return true;
 }
 
@@ -395,6 +396,7 @@ static void begin_collect(mx_theap_t* theap, bool force) {
   mx_magazines_clear(theap, true);
   if (force) mx_retained_release_all(theap);
   else mx_retained_age(theap, (uint32_t)mx_os_clock_msecs());
+  if (MX_HOLES && !force) mx_theap_begin_idle(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
@@ -508,7 +510,7 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
     const bool all = (now - theap->trimming.all_went >= IDLE_MSECS);
     if (all) {
       theap->trimming.all_went = now;
-      mx_theap_age_slack(theap);
+      mx_theap_age_waits(theap);
     }
     release_idle(theap, all);
     mx_magazines_clear(theap, false);

@@ -32,8 +32,9 @@
 #define TRIM_PAGES 8             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REFAULT_MSECS 10000      // between two halvings of the refaults
-#define IDLE_BLOCK_LEAST (8 * MX_KIB)  // a free block of more has OS pages of its own
 #define IDLE_FREE_LEAST (64 * MX_KIB)  // in free blocks of a page that are worth it
+#define IDLE_WAIT_MOST 15        // 2 to the power of that: passes
+#define IDLE_AGES 32             // each so often it is half as many
 
 // Some programs want to keep what they have.
 static bool may_give_back(void) {
@@ -100,34 +101,52 @@ void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   if (!is_dense && discard_slack(page)) wait_longer(trimming, bin);
 }
 
-void mx_theap_age_slack(mx_theap_t* theap) {
-  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) theap->trimming.slack_wait[bin] /= 2;
-}
-
 // ---- idle pages ---------------------------------------------------------------------------------
 
 // A program whose large blocks become smaller and smaller, or larger, leaves a page of free ones in
-// each bin that it passes. A bin that gave such memory back waits for more passes the next time, as
-// it does for slack, of which it has none then.
+// each bin that it passes. Where a bin gave such memory back and its pages are used again, twice as
+// many passes as the time before must find it unused. What a size costs that is needed after each
+// so many passes is bounded by time then, however fast they follow each other.
 bool mx_theap_is_idle(mx_theap_t* theap, const mx_page_t* page) {
   mx_theap_trimming_t* const trimming = &theap->trimming;
-  const size_t bin = page->bin;
-  if (page->block_size <= IDLE_BLOCK_LEAST || mx_has_bit(trimming->slack, bin)) return false;
+  if (page->bin < MX_LARGER_BIN || mx_has_bit(trimming->slack, page->bin)) return false;
+  mx_check(page->bin < MX_BIN_HUGE);
+  const size_t i = page->bin - MX_LARGER_BIN;
   const size_t present = mx_holes_present(page) * mx_facts.os_page;
   if (present < page->used * page->block_size + IDLE_FREE_LEAST) return false;
   if (!may_give_back_of(page->arena)) return false;
-  if (!is_as_seen(page->arena, page)) {
-    trimming->slack_left[bin] = trimming->slack_wait[bin];
-    return false;
-  }
-  if (trimming->slack_left[bin] > 0) {
-    trimming->slack_left[bin]--;
-    return false;
-  }
+  if (is_as_seen(page->arena, page)) return trimming->idle_left[i] == 0;
+  const size_t wait = trimming->idle_wait[i];
+  trimming->idle_left[i] = (uint16_t)(wait == 0 ? 0 : (size_t)1 << wait);
+  return false;
+}
+
+void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
+  mx_arena_t* const arena = page->arena;
+  const size_t bin = page->bin, index = page->slice_index;
+  if (mx_page_make_holes(page, true) == 0) return;
   // The same state may come back when all is in use once more.
-  mx_store_relaxed(&page->arena->seen[page->slice_index], (uint32_t)0);
-  wait_longer(trimming, bin);
-  return true;
+  mx_store_relaxed(&arena->seen[index], (uint32_t)0);
+  theap->trimming.idle_gave |= (uint64_t)1 << (bin - MX_LARGER_BIN);
+}
+
+void mx_theap_begin_idle(mx_theap_t* theap) {
+  mx_theap_trimming_t* const trimming = &theap->trimming;
+  for (size_t i = 0; i < MX_LARGER_BINS; i++) {
+    if (trimming->idle_left[i] > 0) trimming->idle_left[i]--;
+    const bool gave = ((trimming->idle_gave >> i & 1) != 0);
+    if (gave && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
+  }
+  trimming->idle_gave = 0;
+}
+
+void mx_theap_age_waits(mx_theap_t* theap) {
+  mx_theap_trimming_t* const trimming = &theap->trimming;
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) trimming->slack_wait[bin] /= 2;
+  if (++trimming->ages % IDLE_AGES != 0) return;
+  for (size_t i = 0; i < MX_LARGER_BINS; i++) {
+    if (trimming->idle_wait[i] > 0) trimming->idle_wait[i]--;
+  }
 }
 
 // ---- holes -------------------------------------------------------------------------------------

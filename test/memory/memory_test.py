@@ -217,6 +217,14 @@ def test_large_blocks_that_drift():
                                             f"{r['rest'] / 1024:.1f} MiB of them left")
 
 
+# What goes back and is needed again after so many looks goes later and later, however many these are.
+def test_large_blocks_needed_again():
+    kept = run("again", 200, purge_delay=0, purge_holes=0)["faults"]
+    given = run("again", 200, purge_delay=0)["faults"]
+    expect(given <= 2 * kept, f"{given:.0f} page faults in 200 rounds of blocks of 9,000 to 473,000 bytes "
+                              f"with 840 buffers between two rounds, {kept:.0f} without holes")
+
+
 def test_huge_loop():
     r = run("huge", 10000, 8)
     expect(r["calls"] <= 10, f"{r['calls']:.0f} system calls in 10000 turns of 8 MiB")

@@ -28,6 +28,9 @@
 //                                         replace as many as that are, as often; one in ten of those
 //                                         that go is freed by another thread
 //   patterns wide COUNT STEPS             replaces COUNT blocks of 48 to 200,000 bytes at random, as often
+//   patterns drift MIB                    large blocks become smaller, beside small ones of MIB that stay
+//   patterns again ROUNDS                 large blocks of many sizes are made and freed as often, and
+//                                         between two rounds other memory 70 times
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -566,6 +569,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "passed") == 0) return run_passed((unsigned)n[0], (int)n[1]);
   if (strcmp(what, "wide") == 0) return run_wide((size_t)n[0], (size_t)n[1]);
   if (strcmp(what, "drift") == 0) return run_drift((size_t)n[0]);
+  if (strcmp(what, "again") == 0) return run_again((int)n[0]);
   fprintf(stderr, "patterns: what?\n");
   return 2;
 }

@@ -16,5 +16,6 @@ int run_replaced(unsigned count, size_t mib, int rounds);
 int run_passed(unsigned count, int rounds);
 int run_wide(size_t count, size_t steps);
 int run_drift(size_t mib);
+int run_again(int rounds);
 
 #endif

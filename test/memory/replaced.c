@@ -205,3 +205,34 @@ int run_drift(size_t mib) {
   free(blocks);
   return 0;
 }
+
+// ---- large blocks that are needed now and then -------------------------------------------------
+
+#define KINDS 30
+#define EACH 8
+#define PHASES 70
+#define BUFFERS 12
+
+// A block of each size stays. Between two uses of all sizes memory grows often, and becomes less.
+int run_again(int rounds) {
+  unsigned char *blocks[EACH], *stays[KINDS], *buffers[BUFFERS];
+  for (size_t kind = 0; kind < KINDS; kind++) stays[kind] = make(9000 + kind * 16000);
+  const long before = faults();
+  for (int round = 0; round < rounds; round++) {
+    for (size_t kind = 0; kind < KINDS; kind++) {
+      for (size_t i = 0; i < EACH; i++) blocks[i] = make(9000 + kind * 16000);
+      for (size_t i = 0; i < EACH; i++) free(blocks[i]);
+    }
+    for (int phase = 0; phase < PHASES; phase++) {
+      for (size_t i = 0; i < BUFFERS; i++) {
+        buffers[i] = malloc(MIB);
+        if (buffers[i] == NULL) return 2;
+        buffers[i][0] = 1;
+      }
+      for (size_t i = 0; i < BUFFERS; i++) free(buffers[i]);
+    }
+  }
+  printf("faults=%ld\n", faults() - before);
+  for (size_t kind = 0; kind < KINDS; kind++) free(stays[kind]);
+  return 0;
+}

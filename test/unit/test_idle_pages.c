@@ -12,7 +12,7 @@
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
 
-enum { SIZE = 40000, COUNT = 8 };
+enum { SIZE = 40000, COUNT = 8, AGES = 32 };
 
 static int failures;
 
@@ -61,14 +61,49 @@ static void test_goes_back(void) {
   }
 }
 
-// The next time there are more.
+// As if time had passed, behind a pass that counts what the one before gave back.
+static void age(int times) {
+  mx_theap_collect(mx_tls_theap, false);
+  for (int i = 0; i < times * AGES; i++) mx_theap_age_waits(mx_tls_theap);
+}
+
+// Twice as many the next time, beyond what any loop has time for; and half as many after a while.
 static void test_waits_longer(void) {
   mx_page_t* const page = leave_one();
   EXPECT(mx_tls_theap->bins.current[page->bin] == page);
-  EXPECT(passes_until_given(page, 8) == 3);
-  EXPECT(leave_one() == page && passes_until_given(page, 8) == 5);
-  for (int i = 0; i < 8; i++) mx_theap_age_slack(mx_tls_theap);
+  for (int times = 1; times <= 8; times++) {
+    EXPECT(leave_one() == page && passes_until_given(page, 1000) == 1 + (1 << times));
+  }
+  age(9);
   EXPECT(leave_one() == page && passes_until_given(page, 8) == 2);
+}
+
+// Where nothing can be given back just now, that counts for nothing.
+static void test_does_not_count_failures(void) {
+  age(1);
+  mx_page_t* const page = leave_one();
+  EXPECT(mx_holes_begin());
+  EXPECT(passes_until_given(page, 20) == 0);
+  mx_holes_end();
+  EXPECT(passes_until_given(page, 8) == 1);
+  EXPECT(leave_one() == page && passes_until_given(page, 8) == 3);
+}
+
+// Several pages of a bin go in one pass, and count as one.
+static void test_counts_passes(void) {
+  enum { MANY = 400 };
+  static void* many[MANY];
+  age(2);
+  for (int i = 0; i < MANY; i++) many[i] = memset(mi_malloc(SIZE), 1, SIZE);
+  for (int i = 0; i < MANY; i++) {
+    if (i % 20 != 0) mi_free(many[i]);
+  }
+  const size_t bin = mx_pagemap_get(many[0])->bin;
+  EXPECT(mx_tls_theap->lists.partial_count[bin] + mx_tls_theap->lists.full_count[bin] >= 3);
+  for (int i = 0; i < 3; i++) mx_theap_collect(mx_tls_theap, false);
+  for (int i = 0; i < MANY; i += 20) EXPECT(mx_page_has_holes(mx_pagemap_get(many[i])));
+  EXPECT(mx_tls_theap->trimming.idle_wait[bin - MX_LARGER_BIN] == 1);
+  for (int i = 0; i < MANY; i += 20) mi_free(many[i]);
 }
 
 // What is used between passes stays, however little.
@@ -109,6 +144,8 @@ int main(void) {
   if (!MX_HOLES) return 77;
   test_goes_back();
   test_waits_longer();
+  test_does_not_count_failures();
+  test_counts_passes();
   test_stays_in_use();
   test_stays_as_asked();
   test_forced();
