@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "../../include/mimalloc.h"
+#include "../../src/arena/plots.h"
 #include "../../src/base/options.h"
 #include "../../src/heap/subproc.h"
 #include "../../src/mem/vmem.h"
@@ -464,6 +465,23 @@ static void test_commit_functions(void) {
   mx_arenas_destroy(&mine);
 }
 
+// ---- plots -------------------------------------------------------------------------------------
+
+// A page grows within its plot, to the last slice, into what nobody had or its own heap.
+static void test_plot_growth(void) {
+  static mx_plot_t plots[2];
+  static mx_arena_t arena;
+  arena.plots = plots;
+  const size_t last = MX_WORD_BITS - 1;
+  EXPECT(mx_plot_can_grow(&arena, last - 3, 4) && !mx_plot_can_grow(&arena, last - 3, 5));
+  EXPECT(mx_plot_can_grow(&arena, last, 1) && !mx_plot_can_grow(&arena, last + 1, 1));
+  EXPECT(mx_plot_can_grow(&arena, last + 2, 1));
+  mx_plot_note_use(&plots[0], mx_plot_run(last - 1, 1), 1);
+  EXPECT(mx_plot_can_grow(&arena, last - 2, 3));
+  mx_store_relaxed(&plots[0].own, (uint64_t)0);
+  EXPECT(!mx_plot_can_grow(&arena, last - 2, 3) && mx_plot_can_grow(&arena, last, 1));
+}
+
 // ---- a limit of memory -------------------------------------------------------------------------
 
 static int calls, hard_calls;
@@ -541,7 +559,7 @@ int main(void) {
   static void (*const tests[])(void) = {
       test_odd_memory, test_used_memory, test_sizes, test_eager, test_choice, test_lack,
       test_lack_dirty, test_lack_parts, test_nodes, test_records, test_gap, test_uncommitted,
-      test_pinned, test_commit_functions, test_limit, test_most};
+      test_pinned, test_commit_functions, test_plot_growth, test_limit, test_most};
   mi_option_set(mi_option_purge_delay, -1);
   mi_free(mi_malloc(1));
   for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) run(tests[i]);
