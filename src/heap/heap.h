@@ -82,8 +82,8 @@ typedef struct mx_theap_retained_s {
   uint32_t until[MX_RETAINED_MAX];  // low bits of the clock, in ms
 } mx_theap_retained_t;
 
-// The first bin of blocks of more than 8 KiB, which have OS pages of their own, and of which a
-// request may get a block of a larger bin.
+// The first bin of blocks of more than 8 KiB, most of which have an OS page of their own. A request
+// of such a size may get a block of a larger bin.
 #define MX_LARGER_BIN (MX_SMALL_BINS + 1 + 3 * 8)
 #define MX_LARGER_BINS (MX_BIN_HUGE - MX_LARGER_BIN)
 
@@ -93,11 +93,11 @@ typedef struct mx_theap_trimming_s {
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
   uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
   uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
-  uint16_t idle_left[MX_LARGER_BINS]; // so many passes more find no page of the bin idle, and when
-  uint8_t idle_wait[MX_LARGER_BINS];  // one is used 2 to the power of that, or none at 0
-  uint8_t ages;                       // quarters of a second, see there
-  uint64_t idle_gave;                 // bins of which this pass gave something back
   uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
+  uint32_t idle_aged;                 // ms, when waits became shorter last
+  uint64_t idle_gave;                 // bins that gave something back, and did not need it yet
+  uint16_t idle_left[MX_LARGER_BINS]; // so many passes more no page of the bin is idle, and when
+  uint8_t idle_wait[MX_LARGER_BINS];  // it needs such memory next, 4 to the power of that, times 2
 } mx_theap_trimming_t;
 
 // Where a pass of collecting is that stops between pages.

@@ -93,6 +93,7 @@ void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = theap->bins.current[bin];
   mx_check(page != &mx_page_none && page->used == 1);
   mx_clear_bit(theap->trimming.idle, bin);
+  mx_clear_bit(theap->trimming.slack, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
   page->used = 0;
   mx_page_release(page);
@@ -233,7 +234,9 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 }
 
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
-  if (!mx_page_has_holes(page) && mx_heap_grow_page(theap->heap, page)) mx_retained_make_up(theap);
+  const bool has_holes = mx_page_has_holes(page);
+  if (!has_holes && mx_heap_grow_page(theap->heap, page)) mx_retained_make_up(theap);
+  if (MX_HOLES && has_holes) mx_theap_fills_holes(theap, page->bin);
   if (!mx_page_extend(page, is_zero)) {
     if (!MX_PARTS || !mx_load_relaxed(&page->arena->has_parts)) return false;
     if (!mx_page_extend_scarce(theap->heap, page, is_zero)) return false;
@@ -383,7 +386,6 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool force) {
   mx_check(theap->bins.current[page->bin] == &mx_page_none && page->used > 0);
   if (!MX_HOLES || page->used == page->capacity) return false;
   if (!force && !mx_theap_is_idle(theap, page)) return false;
-  mx_clear_bit(theap->trimming.slack, page->bin);
   mx_page_rest(page);
   mx_partial_push_tail(theap, page);
   if (!force) mx_theap_give_idle(theap, page);
@@ -394,14 +396,20 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool force) {
 static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
+  const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
   if (force) mx_retained_release_all(theap);
-  else mx_retained_age(theap, (uint32_t)mx_os_clock_msecs());
-  if (MX_HOLES && !force) mx_theap_begin_idle(theap);
+  else mx_retained_age(theap, now);
+  if (MX_HOLES && !force) mx_theap_begin_idle(theap, now);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
-    if (page->used == 0) mx_page_release(page);
-    else if (!lay_to_rest(theap, page, force)) make_current(theap, page);
+    const bool is_empty = (page->used == 0);
+    if (!is_empty && !lay_to_rest(theap, page, force)) {
+      make_current(theap, page);
+      continue;
+    }
+    mx_clear_bit(theap->trimming.slack, bin);
+    if (is_empty) mx_page_release(page);
   }
   theap->collecting.list = FIRST_LIST;
   theap->collecting.at = theap->lists.partial[FIRST_LIST / 2];
@@ -510,7 +518,7 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
     const bool all = (now - theap->trimming.all_went >= IDLE_MSECS);
     if (all) {
       theap->trimming.all_went = now;
-      mx_theap_age_waits(theap);
+      mx_theap_age_slack(theap);
     }
     release_idle(theap, all);
     mx_magazines_clear(theap, false);

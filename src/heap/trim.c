@@ -33,8 +33,8 @@
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REFAULT_MSECS 10000      // between two halvings of the refaults
 #define IDLE_FREE_LEAST (64 * MX_KIB)  // in free blocks of a page that are worth it
-#define IDLE_WAIT_MOST 15        // 2 to the power of that: passes
-#define IDLE_AGES 32             // each so often it is half as many
+#define IDLE_WAIT_MOST 7         // 4 to the power of that, times 2: passes
+#define IDLE_AGE_MSECS 8000      // each time it is a quarter of that
 
 // Some programs want to keep what they have.
 static bool may_give_back(void) {
@@ -101,51 +101,62 @@ void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   if (!is_dense && discard_slack(page)) wait_longer(trimming, bin);
 }
 
+void mx_theap_age_slack(mx_theap_t* theap) {
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) theap->trimming.slack_wait[bin] /= 2;
+}
+
 // ---- idle pages ---------------------------------------------------------------------------------
 
 // A program whose large blocks become smaller and smaller, or larger, leaves a page of free ones in
-// each bin that it passes. Where a bin gave such memory back and its pages are used again, twice as
-// many passes as the time before must find it unused. What a size costs that is needed after each
-// so many passes is bounded by time then, however fast they follow each other.
-bool mx_theap_is_idle(mx_theap_t* theap, const mx_page_t* page) {
-  mx_theap_trimming_t* const trimming = &theap->trimming;
-  if (page->bin < MX_LARGER_BIN || mx_has_bit(trimming->slack, page->bin)) return false;
-  mx_check(page->bin < MX_BIN_HUGE);
-  const size_t i = page->bin - MX_LARGER_BIN;
-  const size_t present = mx_holes_present(page) * mx_facts.os_page;
-  if (present < page->used * page->block_size + IDLE_FREE_LEAST) return false;
-  if (!may_give_back_of(page->arena)) return false;
-  if (is_as_seen(page->arena, page)) return trimming->idle_left[i] == 0;
-  const size_t wait = trimming->idle_wait[i];
-  trimming->idle_left[i] = (uint16_t)(wait == 0 ? 0 : (size_t)1 << wait);
-  return false;
+// each bin that it passes. A bin that gave such memory back and needs it again waits for four times
+// as many passes as the time before. So what a size costs that is needed after each so many passes
+// is bounded by time, however fast they follow each other.
+bool mx_theap_is_idle(const mx_theap_t* theap, const mx_page_t* page) {
+  const size_t bin = page->bin;
+  if (bin < MX_LARGER_BIN || mx_has_bit(theap->trimming.slack, bin)) return false;
+  mx_check(bin < MX_BIN_HUGE);
+  // A live block keeps the OS pages that it shares with others, too.
+  const size_t kept = page->used * (page->block_size / mx_facts.os_page + 2);
+  const size_t present = mx_holes_present(page);
+  if (present < kept + IDLE_FREE_LEAST / mx_facts.os_page) return false;
+  if (!may_give_back_of(page->arena) || !is_as_seen(page->arena, page)) return false;
+  return theap->trimming.idle_left[bin - MX_LARGER_BIN] == 0;
+}
+
+static void wait_for_passes(mx_theap_trimming_t* trimming, size_t i, bool longer) {
+  if (longer && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
+  trimming->idle_left[i] = (uint16_t)(2u << 2 * trimming->idle_wait[i]);
 }
 
 void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
-  const size_t bin = page->bin, index = page->slice_index;
-  if (mx_page_make_holes(page, true) == 0) return;
+  const size_t index = page->slice_index, i = page->bin - MX_LARGER_BIN;
+  if (mx_page_make_holes(page, true) == 0) {
+    wait_for_passes(&theap->trimming, i, true);  // nor would the next pass
+    return;
+  }
   // The same state may come back when all is in use once more.
   mx_store_relaxed(&arena->seen[index], (uint32_t)0);
-  theap->trimming.idle_gave |= (uint64_t)1 << (bin - MX_LARGER_BIN);
+  theap->trimming.idle_gave |= (uint64_t)1 << i;
 }
 
-void mx_theap_begin_idle(mx_theap_t* theap) {
+void mx_theap_fills_holes(mx_theap_t* theap, size_t bin) {
+  if (bin < MX_LARGER_BIN) return;
+  const uint64_t bit = (uint64_t)1 << (bin - MX_LARGER_BIN);
+  wait_for_passes(&theap->trimming, bin - MX_LARGER_BIN, (theap->trimming.idle_gave & bit) != 0);
+  theap->trimming.idle_gave &= ~bit;
+}
+
+void mx_theap_begin_idle(mx_theap_t* theap, uint32_t now) {
   mx_theap_trimming_t* const trimming = &theap->trimming;
+  const uint32_t ages = (now - trimming->idle_aged) / IDLE_AGE_MSECS;
+  trimming->idle_aged += ages * IDLE_AGE_MSECS;
   for (size_t i = 0; i < MX_LARGER_BINS; i++) {
     if (trimming->idle_left[i] > 0) trimming->idle_left[i]--;
-    const bool gave = ((trimming->idle_gave >> i & 1) != 0);
-    if (gave && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
-  }
-  trimming->idle_gave = 0;
-}
-
-void mx_theap_age_waits(mx_theap_t* theap) {
-  mx_theap_trimming_t* const trimming = &theap->trimming;
-  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) trimming->slack_wait[bin] /= 2;
-  if (++trimming->ages % IDLE_AGES != 0) return;
-  for (size_t i = 0; i < MX_LARGER_BINS; i++) {
-    if (trimming->idle_wait[i] > 0) trimming->idle_wait[i]--;
+    if (ages == 0) continue;
+    const size_t less = mx_min(ages, IDLE_WAIT_MOST), wait = trimming->idle_wait[i];
+    trimming->idle_left[i] = (uint16_t)(trimming->idle_left[i] >> 2 * less);
+    trimming->idle_wait[i] = (uint8_t)(wait - mx_min(wait, less));
   }
 }
 

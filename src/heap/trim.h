@@ -11,14 +11,16 @@ void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page);
 // In a round of housekeeping, of a current page whose bin is marked in `slack`: gives back what
 // lies behind its blocks, when it was not needed for a while.
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
-// Each quarter of a second: slack waits half as long, and idle pages do after eight seconds.
-void mx_theap_age_waits(mx_theap_t* theap);
+// Some time has passed: slack waits half as long.
+void mx_theap_age_slack(mx_theap_t* theap);
 // In a pass of collecting, of the caller's own page: whether what is free in it is worth giving
-// back, and nobody used the page since earlier passes. If so, and it is at rest: gives that back.
-bool mx_theap_is_idle(mx_theap_t* theap, const mx_page_t* page);
+// back, and nobody used the page since the pass before. If so, and it is at rest: gives that back.
+bool mx_theap_is_idle(const mx_theap_t* theap, const mx_page_t* page);
 void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page);
-// A pass begins.
-void mx_theap_begin_idle(mx_theap_t* theap);
+// A page of the bin gets blocks out of its holes: idle ones wait.
+void mx_theap_fills_holes(mx_theap_t* theap, size_t bin);
+// A pass begins. Low bits of the clock, in ms.
+void mx_theap_begin_idle(mx_theap_t* theap, uint32_t now);
 // Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.
 size_t mx_page_make_holes(mx_page_t* page, bool is_owner);
 // A page was made: makes holes in a few pages that are mostly free, if what is committed has grown

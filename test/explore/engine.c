@@ -495,7 +495,8 @@ int main(int argc, char** argv) {
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (found == (found_t*)MAP_FAILED) return 2;
   int failed = 0, count = 0;
-  const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios, ex_holes_scenarios};
+  const ex_scenario_t* const tables[] = {ex_scenarios, ex_heap_scenarios, ex_holes_scenarios,
+                                         ex_calls_scenarios};
   for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
     for (const ex_scenario_t* s = tables[t]; s->name != NULL; s++) {
       bool wanted = (first == argc);

@@ -30,6 +30,7 @@ typedef struct ex_scenario_s {
 extern const ex_scenario_t ex_scenarios[];
 extern const ex_scenario_t ex_heap_scenarios[];
 extern const ex_scenario_t ex_holes_scenarios[];
+extern const ex_scenario_t ex_calls_scenarios[];
 
 #define ex_check(condition) \
   ((condition) ? (void)0 : ex_fail("%s:%d: %s", __FILE__, __LINE__, #condition))

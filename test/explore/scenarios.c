@@ -285,6 +285,31 @@ static void lack_check(void) {
   ex_check(!is_left || (take(2, &s) && s.arena == taken.arena));
 }
 
+// Two of eight slices are free that were used; one beside them becomes free, too.
+static mx_slices_t eight[8];
+static void frees_slice(size_t i) {
+  mx_slices_free(&mx_subproc_main.arenas, eight[i].arena, eight[i].index, 1);
+}
+static void lack_dirty_setup(void) {
+  world_start(8);
+  for (size_t i = 0; i < 8; i++) {
+    ex_check(take(1, &eight[i]));
+    write_all(&eight[i]);
+  }
+  frees_slice(1);
+  frees_slice(5);
+}
+static void lack_2(void) {
+  mx_slices_t s;
+  take(2, &s);
+}
+static void frees_beside(void) { frees_slice(2); }
+static void lack_dirty_check(void) {
+  const mx_arena_t* arena = eight[0].arena;
+  if (mx_bits_find_run(arena->free, arena->dirty, 8, 2, 0, 1, 0) == SIZE_MAX) return;
+  ex_check(mx_load_relaxed(&arena->lacks) > 2 && mx_load_relaxed(&arena->lacks_dirty) > 2);
+}
+
 // ---- pieces --------------------------------------------------------------------------------------
 
 // An arena of which little is mapped, but for which nothing else lies in its way.
@@ -461,6 +486,7 @@ const ex_scenario_t ex_scenarios[] = {
     {"bits", bits_setup, {bits_across, bits_low, bits_high}, bits_check, 3, 2},
     {"slices", slices_setup, {slices_2, slices_4, NULL}, slices_check, 2, 1},
     {"slices-lack", lack_setup, {lack_4, lack_1_2, NULL}, lack_check, 2, 1},
+    {"slices-lack-dirty", lack_dirty_setup, {lack_2, frees_beside, NULL}, lack_dirty_check, 2, 1},
     {"pieces", pieces_setup, {pieces_1, pieces_1, NULL}, pieces_check, 2, 1},
     {"pieces-unmap", pieces_setup, {pieces_1, pieces_unmap, pieces_1}, pieces_check, 2, 1},
     {"pieces-fresh", pieces_fresh_setup, {purge_force, pieces_unmap, pieces_1}, pieces_check, 2, 1},

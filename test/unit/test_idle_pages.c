@@ -12,7 +12,7 @@
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
 
-enum { SIZE = 40000, COUNT = 8, AGES = 32 };
+enum { SIZE = 40000, COUNT = 8 };
 
 static int failures;
 
@@ -61,49 +61,111 @@ static void test_goes_back(void) {
   }
 }
 
-// As if time had passed, behind a pass that counts what the one before gave back.
-static void age(int times) {
-  mx_theap_collect(mx_tls_theap, false);
-  for (int i = 0; i < times * AGES; i++) mx_theap_age_waits(mx_tls_theap);
+// As if so many times eight seconds had passed.
+static void age(uint32_t times) { mx_tls_theap->trimming.idle_aged -= times * 8000; }
+
+static size_t wait_of(const mx_page_t* page) {
+  return mx_tls_theap->trimming.idle_wait[page->bin - MX_LARGER_BIN];
 }
 
-// Twice as many the next time, beyond what any loop has time for; and half as many after a while.
+// Where it is needed again, four times as many passes the next time, beyond what any loop has time
+// for; and a quarter of them after a while, also of those that are under way.
 static void test_waits_longer(void) {
   mx_page_t* const page = leave_one();
   EXPECT(mx_tls_theap->bins.current[page->bin] == page);
-  for (int times = 1; times <= 8; times++) {
-    EXPECT(leave_one() == page && passes_until_given(page, 1000) == 1 + (1 << times));
+  for (int times = 1; times <= 5; times++) {
+    EXPECT(leave_one() == page && passes_until_given(page, 5000) == 2 << 2 * times);
   }
-  age(9);
-  EXPECT(leave_one() == page && passes_until_given(page, 8) == 2);
+  EXPECT(leave_one() == page && wait_of(page) == 6);
+  age(4);
+  EXPECT(passes_until_given(page, 5000) == 32);
+  EXPECT(leave_one() == page && wait_of(page) == 3);
+  age(20);
+  EXPECT(passes_until_given(page, 8) == 2);
 }
 
-// Where nothing can be given back just now, that counts for nothing.
-static void test_does_not_count_failures(void) {
-  age(1);
+// Where nothing can be given back just now, so it is the next time.
+static void test_waits_in_vain(void) {
+  age(20);
   mx_page_t* const page = leave_one();
   EXPECT(mx_holes_begin());
-  EXPECT(passes_until_given(page, 20) == 0);
+  EXPECT(passes_until_given(page, 10) == 0);  // the tenth has tried once more
   mx_holes_end();
-  EXPECT(passes_until_given(page, 8) == 1);
-  EXPECT(leave_one() == page && passes_until_given(page, 8) == 3);
+  EXPECT(wait_of(page) == 2 && passes_until_given(page, 100) == 32);
 }
 
-// Several pages of a bin go in one pass, and count as one.
-static void test_counts_passes(void) {
-  enum { MANY = 400 };
-  static void* many[MANY];
-  age(2);
-  for (int i = 0; i < MANY; i++) many[i] = memset(mi_malloc(SIZE), 1, SIZE);
+enum { MANY = 400, EVERY = 20 };
+static void* many[MANY];
+
+static void leave_some(void) {
   for (int i = 0; i < MANY; i++) {
-    if (i % 20 != 0) mi_free(many[i]);
+    if (many[i] == NULL) many[i] = memset(mi_malloc(SIZE), 1, SIZE);
   }
-  const size_t bin = mx_pagemap_get(many[0])->bin;
-  EXPECT(mx_tls_theap->lists.partial_count[bin] + mx_tls_theap->lists.full_count[bin] >= 3);
-  for (int i = 0; i < 3; i++) mx_theap_collect(mx_tls_theap, false);
-  for (int i = 0; i < MANY; i += 20) EXPECT(mx_page_has_holes(mx_pagemap_get(many[i])));
-  EXPECT(mx_tls_theap->trimming.idle_wait[bin - MX_LARGER_BIN] == 1);
-  for (int i = 0; i < MANY; i += 20) mi_free(many[i]);
+  for (int i = 0; i < MANY; i++) {
+    if (i % EVERY == 0) continue;
+    mi_free(many[i]);
+    many[i] = NULL;
+  }
+}
+
+static bool all_went(void) {
+  bool all = true;
+  for (int i = 0; i < MANY; i += EVERY) all &= mx_page_has_holes(mx_pagemap_get(many[i]));
+  return all;
+}
+
+// Several pages of a bin go in one pass, count as one, and do not wait for one that is in use.
+static void test_many_pages(void) {
+  age(20);
+  leave_some();
+  mx_page_t* const first = mx_pagemap_get(many[0]);
+  mx_theap_t* const theap = mx_tls_theap;
+  EXPECT(theap->lists.partial_count[first->bin] + theap->lists.full_count[first->bin] >= 3);
+  for (int i = 0; i < 3; i++) mx_theap_collect(theap, false);
+  EXPECT(all_went() && wait_of(first) == 0);
+  leave_some();
+  EXPECT(wait_of(first) == 1 && !mx_page_has_holes(first));
+  void* p = NULL;
+  for (int i = 0; i < 8; i++) {
+    mi_free(p);
+    p = (p == NULL ? mi_malloc(SIZE) : NULL);
+    mx_theap_collect(theap, false);
+  }
+  mi_free(p);
+  EXPECT(wait_of(first) == 1);
+  size_t went = 0;
+  for (int i = 0; i < MANY; i += EVERY) went += mx_page_has_holes(mx_pagemap_get(many[i]));
+  EXPECT(went >= MANY / EVERY / 2);
+  for (int i = 0; i < MANY; i += EVERY) mi_free(many[i]);
+  memset(many, 0, sizeof(many));
+}
+
+// Where each OS page has a live block, nobody looks; and the page stays the one in use.
+static void test_nothing_to_give(void) {
+  enum { SMALLER = 9000, FEWER = 100 };
+  for (int i = 0; i < FEWER; i++) many[i] = memset(mi_malloc(SMALLER), 1, SMALLER);
+  mx_page_t* const page = mx_pagemap_get(many[FEWER - 1]);
+  for (int i = 1; i < FEWER; i += 2) mi_free(many[i]);
+  for (int i = 0; i < 4; i++) mx_theap_collect(mx_tls_theap, false);
+  EXPECT(mx_tls_theap->bins.current[page->bin] == page && wait_of(page) == 0);
+  for (int i = 0; i < FEWER; i += 2) mi_free(many[i]);
+  memset(many, 0, sizeof(many));
+}
+
+// A page that goes does not leave its bin waiting for a round that looks at it.
+static void test_slack_goes_with_page(void) {
+  uint64_t* const slack = mx_tls_theap->trimming.slack;
+  for (int is_round = 0; is_round < 2; is_round++) {
+    void* const p = mi_malloc(3 * SIZE);
+    mx_page_t* const page = mx_pagemap_get(p);
+    const size_t bin = page->bin;
+    EXPECT(mx_tls_theap->bins.current[bin] == page);
+    mx_set_bit(slack, bin);
+    mi_free(p);
+    if (is_round) mx_theap_release_current(mx_tls_theap, bin);
+    else mx_theap_collect(mx_tls_theap, false);
+    EXPECT(mx_tls_theap->bins.current[bin] == &mx_page_none && !mx_has_bit(slack, bin));
+  }
 }
 
 // What is used between passes stays, however little.
@@ -144,8 +206,10 @@ int main(void) {
   if (!MX_HOLES) return 77;
   test_goes_back();
   test_waits_longer();
-  test_does_not_count_failures();
-  test_counts_passes();
+  test_waits_in_vain();
+  test_many_pages();
+  test_nothing_to_give();
+  test_slack_goes_with_page();
   test_stays_in_use();
   test_stays_as_asked();
   test_forced();
