@@ -86,6 +86,7 @@ typedef struct mx_theap_retained_s {
 // of such a size may get a block of a larger bin.
 #define MX_LARGER_BIN (MX_SMALL_BINS + 1 + 3 * 8)
 #define MX_LARGER_BINS (MX_BIN_HUGE - MX_LARGER_BIN)
+mx_static_assert(MX_LARGER_BINS <= 64, "the bins are bits of a word");
 
 // What rounds of housekeeping saw of each bin, and passes of collecting: see trim.c.
 typedef struct mx_theap_trimming_s {
@@ -95,9 +96,9 @@ typedef struct mx_theap_trimming_s {
   uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
   uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
   uint32_t idle_aged;                 // ms, when waits became shorter last
-  uint64_t idle_gave;                 // bins that gave something back, and did not need it yet
-  uint16_t idle_left[MX_LARGER_BINS]; // so many passes more no page of the bin is idle, and when
-  uint8_t idle_wait[MX_LARGER_BINS];  // it needs such memory next, 4 to the power of that, times 2
+  uint64_t idle_gave;                 // bins that gave something back, and needed nothing yet
+  uint16_t idle_left[MX_LARGER_BINS]; // so many passes more no page of the bin is idle
+  uint8_t idle_wait[MX_LARGER_BINS];  // how often the bin needed again what it gave back, lately
 } mx_theap_trimming_t;
 
 // Where a pass of collecting is that stops between pages.
@@ -260,6 +261,13 @@ mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* pa
   mx_check(bin < MX_BIN_COUNT);
   theap->bins.current[bin] = page;
   if (mx_likely(!theap->sampling.is_on)) theap->bins.front[bin] = page;
+}
+
+// The bin has no current page any more, nor what was seen of it.
+mx_inline void mx_theap_clear_current(mx_theap_t* theap, size_t bin) {
+  mx_clear_bit(theap->trimming.idle, bin);
+  mx_clear_bit(theap->trimming.slack, bin);
+  mx_theap_set_current(theap, bin, &mx_page_none);
 }
 
 #endif

@@ -109,7 +109,7 @@ static void forget_page(const mx_page_t* page) {
   const size_t bin = page->bin;
   if (mx_page_is_huge(page) || mx_load_relaxed(&page->owner) == 0) return;
   mx_theap_t* const theap = mx_page_theap(page);
-  mx_theap_set_current(theap, bin, &mx_page_none);
+  mx_theap_clear_current(theap, bin);
   theap->lists.partial[bin] = theap->lists.full[bin] = NULL;
   theap->lists.partial_count[bin] = theap->lists.full_count[bin] = 0;
 }

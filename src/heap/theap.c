@@ -68,8 +68,7 @@ static void abandon_oldest_full(mx_theap_t* theap, size_t bin) {
 static void leave_current(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->bins.current[page->bin] == page && page->used > 0);
   const size_t bin = page->bin;
-  mx_theap_set_current(theap, bin, &mx_page_none);
-  mx_clear_bit(theap->trimming.slack, bin);
+  mx_theap_clear_current(theap, bin);
   page->used--;
   mx_page_rest(page);
   if (mx_page_can_extend(page)) {
@@ -92,9 +91,7 @@ void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
 void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = theap->bins.current[bin];
   mx_check(page != &mx_page_none && page->used == 1);
-  mx_clear_bit(theap->trimming.idle, bin);
-  mx_clear_bit(theap->trimming.slack, bin);
-  mx_theap_set_current(theap, bin, &mx_page_none);
+  mx_theap_clear_current(theap, bin);
   page->used = 0;
   mx_page_release(page);
 }
@@ -236,7 +233,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
 static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
   const bool has_holes = mx_page_has_holes(page);
   if (!has_holes && mx_heap_grow_page(theap->heap, page)) mx_retained_make_up(theap);
-  if (MX_HOLES && has_holes) mx_theap_fills_holes(theap, page->bin);
+  if (MX_HOLES) mx_theap_takes_memory(theap, page->bin, has_holes);
   if (!mx_page_extend(page, is_zero)) {
     if (!MX_PARTS || !mx_load_relaxed(&page->arena->has_parts)) return false;
     if (!mx_page_extend_scarce(theap->heap, page, is_zero)) return false;
@@ -362,7 +359,7 @@ mx_inline bool collect_verified(mx_page_t* page, bool verifies) {
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->bins.current[bin];
   if (page == &mx_page_none) return NULL;
-  mx_theap_set_current(theap, bin, &mx_page_none);
+  mx_theap_clear_current(theap, bin);
   page->used--;
   collect_verified(page, true);
   return page;
@@ -382,10 +379,10 @@ static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, boo
 
 // A current page rests when what is free in it is to go. With force that is any one with free
 // blocks: holes are made in all pages after that, if it is to give back what can be.
-static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool force) {
+static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool force) {
   mx_check(theap->bins.current[page->bin] == &mx_page_none && page->used > 0);
   if (!MX_HOLES || page->used == page->capacity) return false;
-  if (!force && !mx_theap_is_idle(theap, page)) return false;
+  if (!force && (has_slack || !mx_theap_is_idle(theap, page))) return false;
   mx_page_rest(page);
   mx_partial_push_tail(theap, page);
   if (!force) mx_theap_give_idle(theap, page);
@@ -401,15 +398,15 @@ static void begin_collect(mx_theap_t* theap, bool force) {
   else mx_retained_age(theap, now);
   if (MX_HOLES && !force) mx_theap_begin_idle(theap, now);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
+    const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
-    const bool is_empty = (page->used == 0);
-    if (!is_empty && !lay_to_rest(theap, page, force)) {
+    if (page->used == 0) {
+      mx_page_release(page);
+    } else if (!lay_to_rest(theap, page, has_slack, force)) {
       make_current(theap, page);
-      continue;
+      if (has_slack) mx_set_bit(theap->trimming.slack, bin);
     }
-    mx_clear_bit(theap->trimming.slack, bin);
-    if (is_empty) mx_page_release(page);
   }
   theap->collecting.list = FIRST_LIST;
   theap->collecting.at = theap->lists.partial[FIRST_LIST / 2];

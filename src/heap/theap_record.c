@@ -103,7 +103,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   }
   theap->retained.slices = 0;
   theap->collecting.at = NULL;
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_current(theap, bin, &mx_page_none);
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_clear_current(theap, bin);
 }
 
 // ---- binding -----------------------------------------------------------------------------------

@@ -107,24 +107,28 @@ void mx_theap_age_slack(mx_theap_t* theap) {
 
 // ---- idle pages ---------------------------------------------------------------------------------
 
+// In how many OS pages a block of a page may lie: the first one begins as the size is aligned.
+static size_t most_os_pages(size_t block_size) {
+  const size_t os_page = mx_facts.os_page;
+  const size_t align = mx_min(block_size & (0 - block_size), os_page);
+  return (block_size + 2 * os_page - align - 1) / os_page;
+}
+
 // A program whose large blocks become smaller and smaller, or larger, leaves a page of free ones in
-// each bin that it passes. A bin that gave such memory back and needs it again waits for four times
-// as many passes as the time before. So what a size costs that is needed after each so many passes
-// is bounded by time, however fast they follow each other.
+// each bin that it passes. A bin that gave such memory back and needs memory again waits for four
+// times as many passes as the time before, also if that is for another page. So what a size costs
+// that is needed after each so many passes is bounded by time, however fast they follow each other.
 bool mx_theap_is_idle(const mx_theap_t* theap, const mx_page_t* page) {
   const size_t bin = page->bin;
   if (bin < MX_LARGER_BIN || mx_has_bit(theap->trimming.slack, bin)) return false;
   mx_check(bin < MX_BIN_HUGE);
-  // A live block keeps the OS pages that it shares with others, too.
-  const size_t kept = page->used * (page->block_size / mx_facts.os_page + 2);
-  const size_t present = mx_holes_present(page);
-  if (present < kept + IDLE_FREE_LEAST / mx_facts.os_page) return false;
+  const size_t kept = page->used * most_os_pages(page->block_size);
+  if (mx_holes_present(page) < kept + IDLE_FREE_LEAST / mx_facts.os_page) return false;
   if (!may_give_back_of(page->arena) || !is_as_seen(page->arena, page)) return false;
   return theap->trimming.idle_left[bin - MX_LARGER_BIN] == 0;
 }
 
-static void wait_for_passes(mx_theap_trimming_t* trimming, size_t i, bool longer) {
-  if (longer && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
+static void wait_for_passes(mx_theap_trimming_t* trimming, size_t i) {
   trimming->idle_left[i] = (uint16_t)(2u << 2 * trimming->idle_wait[i]);
 }
 
@@ -132,7 +136,7 @@ void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
   const size_t index = page->slice_index, i = page->bin - MX_LARGER_BIN;
   if (mx_page_make_holes(page, true) == 0) {
-    wait_for_passes(&theap->trimming, i, true);  // nor would the next pass
+    wait_for_passes(&theap->trimming, i);  // somebody else is at it, or it is locked
     return;
   }
   // The same state may come back when all is in use once more.
@@ -140,11 +144,15 @@ void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
   theap->trimming.idle_gave |= (uint64_t)1 << i;
 }
 
-void mx_theap_fills_holes(mx_theap_t* theap, size_t bin) {
+void mx_theap_takes_memory(mx_theap_t* theap, size_t bin, bool fills_holes) {
   if (bin < MX_LARGER_BIN) return;
-  const uint64_t bit = (uint64_t)1 << (bin - MX_LARGER_BIN);
-  wait_for_passes(&theap->trimming, bin - MX_LARGER_BIN, (theap->trimming.idle_gave & bit) != 0);
-  theap->trimming.idle_gave &= ~bit;
+  mx_theap_trimming_t* const trimming = &theap->trimming;
+  const size_t i = bin - MX_LARGER_BIN;
+  const bool gave = ((trimming->idle_gave >> i & 1) != 0);
+  if (!gave && !fills_holes) return;
+  if (gave && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
+  trimming->idle_gave &= ~((uint64_t)1 << i);
+  wait_for_passes(trimming, i);
 }
 
 void mx_theap_begin_idle(mx_theap_t* theap, uint32_t now) {

@@ -13,12 +13,13 @@ void mx_theap_expect_slack(mx_theap_t* theap, const mx_page_t* page);
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page);
 // Some time has passed: slack waits half as long.
 void mx_theap_age_slack(mx_theap_t* theap);
-// In a pass of collecting, of the caller's own page: whether what is free in it is worth giving
-// back, and nobody used the page since the pass before. If so, and it is at rest: gives that back.
+// Once in a pass of collecting, of the caller's own page: whether what is free in it is worth
+// giving back, nobody used the page since the last such look, and its bin waits no more.
 bool mx_theap_is_idle(const mx_theap_t* theap, const mx_page_t* page);
+// Gives that back: the page is at rest now.
 void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page);
-// A page of the bin gets blocks out of its holes: idle ones wait.
-void mx_theap_fills_holes(mx_theap_t* theap, size_t bin);
+// A page of the bin gets more blocks, out of its holes or behind the others.
+void mx_theap_takes_memory(mx_theap_t* theap, size_t bin, bool fills_holes);
 // A pass begins. Low bits of the clock, in ms.
 void mx_theap_begin_idle(mx_theap_t* theap, uint32_t now);
 // Makes holes in a page, if it is at rest (see page/holes.h): how many bytes that gave back.

@@ -308,6 +308,8 @@ static void lack_dirty_check(void) {
   const mx_arena_t* arena = eight[0].arena;
   if (mx_bits_find_run(arena->free, arena->dirty, 8, 2, 0, 1, 0) == SIZE_MAX) return;
   ex_check(mx_load_relaxed(&arena->lacks) > 2 && mx_load_relaxed(&arena->lacks_dirty) > 2);
+  mx_slices_t s;
+  ex_check(take(2, &s) && s.arena == arena);
 }
 
 // ---- pieces --------------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ static int forked;    // what the child has
 
 static void repair(void) {
   ex_check(mx_call_depth == 2);
+  mx_call_enter();  // as what it does may; nothing is pending for that one
   repaired++;
+  mx_call_leave();
 }
 
 static void pending_setup(void) {

@@ -36,11 +36,17 @@ static void free_all_but(int kept) {
   }
 }
 
+// A pass without an age, however long this test takes.
+static void pass(void) {
+  mx_tls_theap->trimming.idle_aged = (uint32_t)mx_os_clock_msecs();
+  mx_theap_collect(mx_tls_theap, false);
+}
+
 // How many passes it takes until the page holds hardly more than its block.
 static int passes_until_given(const mx_page_t* page, int most) {
   const size_t enough = 2 * (SIZE / mx_facts.os_page + 2);
   for (int i = 1; i <= most; i++) {
-    mx_theap_collect(mx_tls_theap, false);
+    pass();
     if (mx_holes_present(page) <= enough) return i;
   }
   return 0;
@@ -49,7 +55,9 @@ static int passes_until_given(const mx_page_t* page, int most) {
 static mx_page_t* leave_one(void) {
   fill();
   free_all_but(COUNT / 2);
-  return mx_pagemap_get(blocks[COUNT / 2]);
+  mx_page_t* const page = mx_pagemap_get(blocks[COUNT / 2]);
+  mx_clear_bit(mx_tls_theap->trimming.slack, page->bin);  // as a round does
+  return page;
 }
 
 static void test_goes_back(void) {
@@ -61,8 +69,10 @@ static void test_goes_back(void) {
   }
 }
 
-// As if so many times eight seconds had passed.
-static void age(uint32_t times) { mx_tls_theap->trimming.idle_aged -= times * 8000; }
+// A pass begins, so many times eight seconds behind the one before.
+static void age(uint32_t times) {
+  mx_theap_begin_idle(mx_tls_theap, mx_tls_theap->trimming.idle_aged + times * 8000);
+}
 
 static size_t wait_of(const mx_page_t* page) {
   return mx_tls_theap->trimming.idle_wait[page->bin - MX_LARGER_BIN];
@@ -78,20 +88,37 @@ static void test_waits_longer(void) {
   }
   EXPECT(leave_one() == page && wait_of(page) == 6);
   age(4);
-  EXPECT(passes_until_given(page, 5000) == 32);
+  EXPECT(wait_of(page) == 2 && passes_until_given(page, 5000) == (8191 >> 8));
   EXPECT(leave_one() == page && wait_of(page) == 3);
   age(20);
   EXPECT(passes_until_given(page, 8) == 2);
 }
 
-// Where nothing can be given back just now, so it is the next time.
-static void test_waits_in_vain(void) {
+// Where nothing can be given back just now, it is tried again soon.
+static void test_in_vain(void) {
   age(20);
   mx_page_t* const page = leave_one();
   EXPECT(mx_holes_begin());
-  EXPECT(passes_until_given(page, 10) == 0);  // the tenth has tried once more
+  EXPECT(passes_until_given(page, 20) == 0);
   mx_holes_end();
-  EXPECT(wait_of(page) == 2 && passes_until_given(page, 100) == 32);
+  const size_t wait = wait_of(page);
+  EXPECT(wait <= 1 && passes_until_given(page, 8) > 0 && wait_of(page) == wait);
+}
+
+// What comes out of another page is needed again all the same.
+static void test_page_goes(void) {
+  age(20);
+  size_t first = 0;
+  for (size_t times = 0; times < 4; times++) {
+    mx_page_t* const page = leave_one();
+    const int passes = passes_until_given(page, 1000);
+    if (times == 0) first = wait_of(page);
+    else EXPECT(wait_of(page) == first + times && passes == 2 << 2 * wait_of(page));
+    mi_free(blocks[COUNT / 2]);
+    blocks[COUNT / 2] = NULL;
+    pass();
+    EXPECT(mx_tls_theap->lists.partial_count[page->bin] == 0);
+  }
 }
 
 enum { MANY = 400, EVERY = 20 };
@@ -121,7 +148,7 @@ static void test_many_pages(void) {
   mx_page_t* const first = mx_pagemap_get(many[0]);
   mx_theap_t* const theap = mx_tls_theap;
   EXPECT(theap->lists.partial_count[first->bin] + theap->lists.full_count[first->bin] >= 3);
-  for (int i = 0; i < 3; i++) mx_theap_collect(theap, false);
+  for (int i = 0; i < 3; i++) pass();
   EXPECT(all_went() && wait_of(first) == 0);
   leave_some();
   EXPECT(wait_of(first) == 1 && !mx_page_has_holes(first));
@@ -129,7 +156,7 @@ static void test_many_pages(void) {
   for (int i = 0; i < 8; i++) {
     mi_free(p);
     p = (p == NULL ? mi_malloc(SIZE) : NULL);
-    mx_theap_collect(theap, false);
+    pass();
   }
   mi_free(p);
   EXPECT(wait_of(first) == 1);
@@ -140,19 +167,27 @@ static void test_many_pages(void) {
   memset(many, 0, sizeof(many));
 }
 
-// Where each OS page has a live block, nobody looks; and the page stays the one in use.
+// Where each OS page has a live block, nobody looks; and the page stays the one in use. Blocks of
+// three OS pages each lie in no more than these, so that every second one is worth a look.
 static void test_nothing_to_give(void) {
-  enum { SMALLER = 9000, FEWER = 100 };
-  for (int i = 0; i < FEWER; i++) many[i] = memset(mi_malloc(SMALLER), 1, SMALLER);
-  mx_page_t* const page = mx_pagemap_get(many[FEWER - 1]);
-  for (int i = 1; i < FEWER; i += 2) mi_free(many[i]);
-  for (int i = 0; i < 4; i++) mx_theap_collect(mx_tls_theap, false);
-  EXPECT(mx_tls_theap->bins.current[page->bin] == page && wait_of(page) == 0);
-  for (int i = 0; i < FEWER; i += 2) mi_free(many[i]);
+  enum { FEWER = 100 };
+  const size_t sizes[] = {mx_facts.os_page * 9 / 4, mx_facts.os_page * 3};
+  for (int is_whole = 0; is_whole < 2; is_whole++) {
+    for (int i = 0; i < FEWER; i++) many[i] = memset(mi_malloc(sizes[is_whole]), 1, sizes[is_whole]);
+    mx_page_t* const page = mx_pagemap_get(many[FEWER - 1]);
+    for (int i = 0; i < FEWER; i++) {
+      if (is_whole ? i % 2 == 0 : i % 4 == 0) mi_free(many[i]), many[i] = NULL;
+    }
+    mx_clear_bit(mx_tls_theap->trimming.slack, page->bin);
+    for (int i = 0; i < 4; i++) pass();
+    EXPECT((mx_tls_theap->bins.current[page->bin] == page) == !is_whole);
+    EXPECT(mx_page_has_holes(page) == is_whole);
+    for (int i = 0; i < FEWER; i++) mi_free(many[i]);
+  }
   memset(many, 0, sizeof(many));
 }
 
-// A page that goes does not leave its bin waiting for a round that looks at it.
+// What was seen of a current page stays as long as that is current, and no longer.
 static void test_slack_goes_with_page(void) {
   uint64_t* const slack = mx_tls_theap->trimming.slack;
   for (int is_round = 0; is_round < 2; is_round++) {
@@ -161,6 +196,8 @@ static void test_slack_goes_with_page(void) {
     const size_t bin = page->bin;
     EXPECT(mx_tls_theap->bins.current[bin] == page);
     mx_set_bit(slack, bin);
+    pass();
+    EXPECT(mx_tls_theap->bins.current[bin] == page && mx_has_bit(slack, bin));
     mi_free(p);
     if (is_round) mx_theap_release_current(mx_tls_theap, bin);
     else mx_theap_collect(mx_tls_theap, false);
@@ -206,7 +243,8 @@ int main(void) {
   if (!MX_HOLES) return 77;
   test_goes_back();
   test_waits_longer();
-  test_waits_in_vain();
+  test_in_vain();
+  test_page_goes();
   test_many_pages();
   test_nothing_to_give();
   test_slack_goes_with_page();
