@@ -205,7 +205,7 @@ def cmake_row(name, row, options):
     failed = Result(note=f"see {log.relative_to(ROOT)}")
     if run(configure, log, 600) != 0:
         return failed
-    headers = ["-E", "^(api-headers|api-cost|gate-.*)$"]
+    headers = ["-E", "^(api-headers|api-cost|api-instructions|gate-.*)$"]
     stress = row.get("stress", ".*")
     rounds = [["-L", "^(unit|api|gates|override|windows)$", *headers],
               ["-L", "^stress$", "-R", f"^stress-({stress})(-dynamic|-background)?$"]]
