@@ -133,25 +133,24 @@ static void wait_for_passes(mx_theap_trimming_t* trimming, size_t i) {
 }
 
 void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
-  mx_arena_t* const arena = page->arena;
-  const size_t index = page->slice_index, i = page->bin - MX_LARGER_BIN;
+  const size_t i = page->bin - MX_LARGER_BIN;
   if (mx_page_make_holes(page, true) == 0) {
     wait_for_passes(&theap->trimming, i);  // somebody else is at it, or it is locked
     return;
   }
   // The same state may come back when all is in use once more.
-  mx_store_relaxed(&arena->seen[index], (uint32_t)0);
-  theap->trimming.idle_gave |= (uint64_t)1 << i;
+  mx_store_relaxed(&page->arena->seen[page->slice_index], (uint32_t)0);
+  mx_set_bit(&theap->trimming.idle_gave, i);
 }
 
 void mx_theap_takes_memory(mx_theap_t* theap, size_t bin, bool fills_holes) {
   if (bin < MX_LARGER_BIN) return;
   mx_theap_trimming_t* const trimming = &theap->trimming;
   const size_t i = bin - MX_LARGER_BIN;
-  const bool gave = ((trimming->idle_gave >> i & 1) != 0);
+  const bool gave = mx_has_bit(&trimming->idle_gave, i);
   if (!gave && !fills_holes) return;
   if (gave && trimming->idle_wait[i] < IDLE_WAIT_MOST) trimming->idle_wait[i]++;
-  trimming->idle_gave &= ~((uint64_t)1 << i);
+  mx_clear_bit(&trimming->idle_gave, i);
   wait_for_passes(trimming, i);
 }
 
