@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 
+#include "../os/linux.h"
 #include "../os/linux_syscall.h"
 
 // ---- pages -------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ typedef struct scan_region_s {
 #define SCAN_REQUEST (3UL << 30 | sizeof(scan_t) << 16 | 'f' << 8 | 16)  // _IOWR('f', 16, ...)
 
 static void leave_zeros_out(mx_residence_t* r, uintptr_t page, size_t count) {
-  const size_t unit = mx_facts.os_page;
+  const size_t unit = MX_KERNEL_PAGE;
   scan_region_t regions[SCAN_REGIONS];
   scan_t scan;
   memset(&scan, 0, sizeof(scan));
@@ -116,7 +117,7 @@ static size_t read_entries(mx_residence_t* r, uintptr_t page) {
 
 // The kernel refuses a range that is not mapped as a whole; then it is asked page by page.
 static size_t ask_mincore(mx_residence_t* r, uintptr_t page) {
-  const size_t size = mx_facts.os_page;
+  const size_t size = MX_KERNEL_PAGE;
   const uintptr_t start = page * size;
   long code = mx_syscall3(SYS_mincore, start, MX_RESIDENCE_PAGES * size, r->state);
   for (size_t i = 0; i < MX_RESIDENCE_PAGES; i++) {
@@ -140,7 +141,7 @@ static bool look_at_window(mx_residence_t* r, uintptr_t page) {
 }
 
 bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum) {
-  const size_t unit = mx_facts.os_page;
+  const size_t unit = MX_KERNEL_PAGE;
   const uintptr_t end = (uintptr_t)start + size;
   for (uintptr_t at = (uintptr_t)start; at < end;) {
     const uintptr_t page = at / unit, next = mx_min((page + 1) * unit, end);

@@ -74,7 +74,7 @@ char** mx_os_environ(void) {
 
 // ---- time and memory ---------------------------------------------------------------------------
 
-#if defined(CLOCK_MONOTONIC_COARSE) && MX_SYSTEM == MX_LINUX
+#if defined(CLOCK_MONOTONIC_COARSE)
 #define CLOCK CLOCK_MONOTONIC_COARSE
 #elif defined(CLOCK_MONOTONIC_FAST)
 #define CLOCK CLOCK_MONOTONIC_FAST

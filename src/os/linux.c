@@ -79,7 +79,7 @@ static uint64_t soft_limit(int resource) {
   return limit[0];
 }
 
-// A number of bytes that /proc/self/statm has in OS pages; 0 where it cannot be read.
+// A number of bytes that /proc/self/statm has in pages; 0 where it cannot be read.
 static uint64_t bytes_in_statm(unsigned field) {
   char text[128];
   if (mx_os_read_file("/proc/self/statm", text, sizeof(text)) <= 0) return 0;
@@ -87,7 +87,7 @@ static uint64_t bytes_in_statm(unsigned field) {
   for (; field > 0 && *at != 0; at++) field -= (*at == ' ');
   uint64_t pages = 0;
   for (; *at >= '0' && *at <= '9'; at++) pages = pages * 10 + (uint64_t)(*at - '0');
-  return pages * mx_facts.os_page;
+  return pages * MX_KERNEL_PAGE;
 }
 
 mx_at_start mx_atomic(bool) mx_os_scarce;
@@ -402,7 +402,7 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
 // given back. Those that lie side by side are one mapping: it joins the one before while nothing of
 // it is there, and a part of a mapping that is advised otherwise for a while can join it again.
 bool mx_os_fill_large(void* p, size_t size) {
-  const size_t unit = mx_facts.os_page;
+  const size_t unit = MX_KERNEL_PAGE;
   uint8_t state = 0;
   if (has_filter()) return false;
   mx_os_refuse_large(p, size);
@@ -420,7 +420,7 @@ bool mx_os_fill_large(void* p, size_t size) {
 static bool tells_presence(void) {
   static mx_atomic(int) answer;  // 0: not known, 1: yes, 2: no
   if (mx_load_relaxed(&answer) == 0) {
-    const size_t unit = mx_facts.os_page;
+    const size_t unit = MX_KERNEL_PAGE;
     uint8_t state = 0;
     const long r = mx_syscall_mmap(NULL, unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS);
     if (mx_syscall_failed(r)) return true;
@@ -434,7 +434,7 @@ static bool tells_presence(void) {
 // How many of so many OS pages all over a range are absent, counted until there are more than
 // `most`; -1 where that cannot be told.
 static int count_absent(const void* p, size_t size, int most) {
-  const size_t unit = mx_facts.os_page, step = size / PAGES_LOOKED_AT;
+  const size_t unit = MX_KERNEL_PAGE, step = size / PAGES_LOOKED_AT;
   if (step == 0 || has_filter() || !tells_presence()) return -1;
   int absent = 0;
   for (size_t i = 0; i < PAGES_LOOKED_AT && absent <= most; i++) {
@@ -454,7 +454,7 @@ bool mx_os_seems_absent(const void* p, size_t size) {
 
 bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
   uint8_t state[256];
-  const size_t unit = mx_facts.os_page, pages = size / unit;
+  const size_t unit = MX_KERNEL_PAGE, pages = size / unit;
   size_t present = 0;
   if (has_filter()) return false;
   if (!tells_presence()) return true;  // to read what is absent makes it present there

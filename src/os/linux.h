@@ -5,6 +5,13 @@
 
 #include "../base/compiler.h"
 
+// What the kernel counts in: less than an OS page where a build pretends larger ones.
+#if defined(MI_OS_PAGE_SIZE)
+#define MX_KERNEL_PAGE ((size_t)4096)
+#else
+#define MX_KERNEL_PAGE mx_facts.os_page
+#endif
+
 MX_BEGIN_DECLS
 // Of an OS page. A libc knows it; without one it is found out.
 size_t mx_linux_page_size(void);
