@@ -11,6 +11,7 @@ A row is a system, who types, and a command:
                and stops; afterwards it runs. `make test` by that user says what is missing
   bullseye     Debian 11, `make run` by root
   trixie       Debian 13, `make run` by root
+  sid          the newest packages that Debian has, `make run` by root
   test         Debian 12, `make test` by root: no test fails, and none is skipped (the better part of an
                hour). `test-no-real` is the same without the real programs
 
@@ -265,6 +266,7 @@ ROWS = {
     "user": ("bookworm", "a user", "make run, make test", run_by_user),
     "bullseye": ("bullseye", "root", "make run", run_by_root),
     "trixie": ("trixie", "root", "make run", run_by_root),
+    "sid": ("sid", "root", "make run", run_by_root),
     "test": ("bookworm", "root", "make test", test_by_root),
     "test-no-real": ("bookworm", "root", "make test REAL=no", test_without_programs),
 }
