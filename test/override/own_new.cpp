@@ -15,7 +15,10 @@
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
 
-static int failures, live, made;
+static int failures;
+// Compilers may take it that operator new and delete change nothing that a program sees
+// (-fassume-sane-operators-new-delete, which gcc 16 does unasked).
+static volatile int live, made;
 
 static void expect(bool holds, int line, const char* text) {
   if (holds) return;
@@ -30,7 +33,7 @@ struct head {
   std::size_t mark, size;
 };
 constexpr std::size_t mark = 0x5EEDu;
-bool refuse;
+volatile bool refuse;
 }  // namespace
 
 void* operator new(std::size_t size) {
@@ -38,7 +41,8 @@ void* operator new(std::size_t size) {
   head* const h = static_cast<head*>(std::malloc(size + sizeof(head)));
   if (h == nullptr) throw std::bad_alloc();
   *h = head{mark, size};
-  live++, made++;
+  live = live + 1;
+  made = made + 1;
   return h + 1;
 }
 
@@ -51,7 +55,7 @@ void operator delete(void* p) noexcept {
     return;
   }
   h->mark = 0;
-  live--;
+  live = live - 1;
   std::free(h);
 }
 
@@ -62,7 +66,8 @@ void* operator new(std::size_t size, std::align_val_t align) {
   char* const p = static_cast<char*>(std::aligned_alloc(a, (size + 2 * a - 1) / a * a));
   if (p == nullptr) throw std::bad_alloc();
   *reinterpret_cast<std::size_t*>(p) = mark;
-  live++, made++;
+  live = live + 1;
+  made = made + 1;
   return p + a;
 }
 
@@ -75,7 +80,7 @@ void operator delete(void* p, std::align_val_t align) noexcept {
     return;
   }
   *reinterpret_cast<std::size_t*>(block) = 0;
-  live--;
+  live = live - 1;
   std::free(block);
 }
 #endif
