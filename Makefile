@@ -63,7 +63,7 @@ help:
 	@echo "make platforms    builds and tests what this machine can for other platforms"
 	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
 	@echo "                  make kernels ROWS='bookworm sid' these only"
-	@echo "make fresh        the commands above on new minimal systems: Debian 11, 12, 13"
+	@echo "make fresh        the commands above on new minimal systems: Debian 11, 12, 13 and sid"
 	@echo "make compilers    gcc 9 to 16 and clang 13 to 23 with many options, each on such a system"
 	@echo "make docs         makes pages of the documents and the interface: out/doc/html/index.html"
 	@echo "make install      installs under PREFIX ($(PREFIX))"

@@ -43,7 +43,7 @@ def cross(processor, triple):
     return {"toolchain": f"linux-{processor}", "stress": "model|onepage|pipes|heaps",
             "quick": "api-basic|stress-model|stress-heaps",
             "needs": [f"{triple}-gcc:gcc-{triple}", f"{triple}-g++:g++-{triple}",
-                      f"qemu-{processor}-static:qemu-user-static"]}
+                      f"qemu-{processor}-static|qemu-{processor}:qemu-user-static|qemu-user"]}
 
 
 QUICK = "api-.*|stress-model|stress-heaps"

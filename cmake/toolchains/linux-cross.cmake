@@ -10,5 +10,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 if(mi_qemu AND NOT MI_TEST_GUEST)
-  set(CMAKE_CROSSCOMPILING_EMULATOR ${mi_qemu};-L;/usr/${mi_triple})
+  # By the name in Debian 12 and 13, or that after them.
+  find_program(mi_emulator NAMES ${mi_qemu}-static ${mi_qemu})
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${mi_emulator};-L;/usr/${mi_triple})
 endif()
