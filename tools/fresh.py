@@ -13,9 +13,10 @@ A row is a system, who types, and a command:
   trixie       Debian 13, `make run` by root
   sid          the newest packages that Debian has, `make run` by root
   test         Debian 12, `make test` by root: no test fails, and none is skipped (the better part of an
-               hour). `test-no-real` is the same without the real programs
+               hour). `test-no-real` is the same without the real programs, `test-trixie` and
+               `test-sid` are that with the compilers and C libraries of these systems
 
-Without ROWs all but the last two are tried. A system is what debootstrap makes with --variant=minbase
+Without ROWs all but the tests are tried. A system is what debootstrap makes with --variant=minbase
 and make, gcc, libc6-dev, ca-certificates and git. It lies in a new folder under DIR (the system's
 folder for temporary files) and is gone afterwards, unless --keep is given; --cache keeps the packages
 for the next time. It takes packages from where this machine does, through the same proxy, with the same
@@ -269,8 +270,10 @@ ROWS = {
     "sid": ("sid", "root", "make run", run_by_root),
     "test": ("bookworm", "root", "make test", test_by_root),
     "test-no-real": ("bookworm", "root", "make test REAL=no", test_without_programs),
+    "test-trixie": ("trixie", "root", "make test REAL=no", test_without_programs),
+    "test-sid": ("sid", "root", "make test REAL=no", test_without_programs),
 }
-LONG = ("test", "test-no-real")
+LONG = [name for name in ROWS if name.startswith("test")]
 
 
 def add_options(parser):
