@@ -9,7 +9,7 @@
 # are joined by commas; after | follow others, for distributions that do not have the former.
 #
 # Says first what is missing. Without root, or without apt-get, it says so and stops with exit
-# status 77.
+# status 77. What no package has here is named and left out: whoever cannot do without it says so.
 set -eu
 here=$(dirname "$0")
 purpose=$1
@@ -25,14 +25,18 @@ is_there() {
   esac
 }
 
-# The first of PACKAGES|PACKAGES... that the distribution has; the first of all where none is known.
+# Whether the distribution has all of them.
+has_packages() {
+  # shellcheck disable=SC2086  # a list of words
+  [ "$(LC_ALL=C apt-cache policy $1 2>/dev/null | grep -c 'Candidate: [^(]')" -eq "$(echo "$1" | wc -w)" ]
+}
+
+# The first of PACKAGES|PACKAGES... that the distribution has; the last of all where none is known.
 choose() {
   rest=$1
   while [ -n "$rest" ]; do
     choice=$(echo "${rest%%|*}" | tr , ' ')
-    # shellcheck disable=SC2086  # a list of words
-    if [ "$rest" = "${rest#*|}" ] ||
-       [ "$(apt-cache policy $choice 2>/dev/null | grep -c 'Candidate: [^(]')" -eq "$(echo "$choice" | wc -w)" ]; then
+    if [ "$rest" = "${rest#*|}" ] || has_packages "$choice"; then
       echo "$choice"
       return
     fi
@@ -62,6 +66,17 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "Installing them needs root: sudo apt-get install$packages"
   exit 77
 fi
+there=
+for package in $packages; do
+  # What others provide has no version of its own.
+  if has_packages "$package" || apt-get install -s -qq "$package" >/dev/null 2>&1; then
+    there="$there $package"
+  else
+    echo "Left out, as this system has no such package: $package"
+  fi
+done
+packages=$there
+[ -z "$packages" ] && exit 0
 echo "Installing them with apt-get ..."
 export DEBIAN_FRONTEND=noninteractive
 # Servers that come along are not started; what apt says is of interest only where it fails.
