@@ -29,7 +29,7 @@ MX_EXPORT void free(void* p) MX_NOTHROW;
 MX_EXPORT void* aligned_alloc(size_t alignment, size_t size) MX_NOTHROW;
 MX_EXPORT void free_sized(void* p, size_t size) MX_NOTHROW;
 MX_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHROW;
-MX_EXPORT size_t memalignment(const void* p) MX_NOTHROW;
+MX_EXPORT size_t memalignment(const void* p);  // as glibc declares it
 MX_OWN_NAME(mx_own_malloc, void*, malloc, (size_t size))
 MX_OWN_NAME(mx_own_free, void, free, (void* p))
 
@@ -65,7 +65,7 @@ mx_cold void free_aligned_sized(void* p, size_t alignment, size_t size) MX_NOTHR
   else mx_bound.release(p);
 }
 
-size_t memalignment(const void* p) MX_NOTHROW { return mi_memalignment(p); }
+size_t memalignment(const void* p) { return mi_memalignment(p); }
 
 // ---- POSIX, glibc, the BSDs --------------------------------------------------------------------
 
