@@ -186,6 +186,14 @@ static void print_stats(void) {
   mx_stats_print(&out, "subproc", 0, &stats);
 }
 
+// Whether the C library has blocks of this library, which it and the loader use to the very end.
+static bool serves_libc(void) {
+  void* const p = mx_libc_malloc(1);
+  const bool serves = (p != NULL && mx_pagemap_find(p) != NULL);
+  mx_libc_free(p);
+  return serves;
+}
+
 void mx_process_end(void) {
   if (mx_load_relaxed(&started) == 0 || mx_exchange_acq_rel(&ended, 1) != 0) return;
   mx_scavenger_stop();
@@ -197,7 +205,8 @@ void mx_process_end(void) {
   if (MX_PADDING) mx_verify_at_end();
   if (MX_LEAKS && mx_option(leak_report) > 0) mx_leaks_print();
   mx_verbose("process done: 0x%zx\n", (size_t)mx_thread_id());
-  if (mx_option(destroy_on_exit) == 0) return;
+  const long destroys = mx_option(destroy_on_exit);
+  if (destroys == 0 || (destroys == 1 && serves_libc())) return;
   // Streams are written out later than this, from buffers that may be ours.
   fflush(NULL);
   mx_subproc_destroy_all();

@@ -14,6 +14,12 @@
 
 static void (*on_request)(int number);
 
+// Raised by an instruction, which a handler that returns has made again, and by abort.
+static bool is_of_a_fault(int number) {
+  return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+         number == SIGTRAP || number == SIGSYS || number == SIGABRT;
+}
+
 static void on_wish_signal(int number) {
   const int saved = errno;
   on_request(number);
@@ -23,7 +29,8 @@ static void on_wish_signal(int number) {
 bool mx_host_on_wish_signal(int number, void (*run)(int number)) {
   struct sigaction action;
   const int saved = errno;
-  bool done = (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+  bool done = (!is_of_a_fault(number) && sigaction(number, NULL, &action) == 0 &&
+               (action.sa_flags & SA_SIGINFO) == 0 &&
                (action.sa_handler == SIG_DFL || action.sa_handler == &on_wish_signal));
   if (done) {
     memset(&action, 0, sizeof(action));

@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #if !defined(MI_NO_LIBC)
 #include <wchar.h>
+
+// The program's malloc, which may be this library's.
+#define mx_libc_malloc(size) malloc(size)
+#define mx_libc_free(p) free(p)
+#else
+#define mx_libc_malloc(size) ((void)(size), (void*)NULL)
+#define mx_libc_free(p) ((void)(p))
 #endif
 
 #if defined(_WIN32)

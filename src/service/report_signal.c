@@ -48,7 +48,7 @@ static void on_wish(int number) {
 
 static void follow_signal(const char* option, int number) {
   if (number <= 0 || mx_host_on_wish_signal(number, &on_wish)) return;
-  mx_warning("option %s: there is no signal %d, or it has a handler\n", option, number);
+  mx_warning("option %s: signal %d cannot be taken, or has a handler\n", option, number);
 }
 
 void mx_report_init(void) {

@@ -370,6 +370,8 @@ int main(int argc, char** argv) {
   else if (strcmp(scene, "zero") == 0) zero_on_free();
   else if (strcmp(scene, "given") == 0) given_arenas();
   else if (strcmp(scene, "start") == 0) print_stats();
+  else if (strcmp(scene, "end") == 0) mi_free(mi_malloc(1)), mi_process_done();
+  else if (strcmp(scene, "stream") == 0) return fopen("/dev/null", "r") == NULL;
   else return 2;
   return 0;
 }

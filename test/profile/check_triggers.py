@@ -116,7 +116,7 @@ def check_signal(options):
         scene.check_files(0, 0, "a handler of the program's")
     with Scene(options, "grow", prof_signal=9) as scene:
         scene.wait()
-        expect("option prof_signal: there is no signal 9" in scene.text(), "SIGKILL is refused")
+        expect("option prof_signal: signal 9 cannot be taken" in scene.text(), "SIGKILL is refused")
     with Scene(options, "busy", prof_signal=12, prof=None) as scene:
         scene.process.stdout.readline()
         scene.process.send_signal(signal.SIGUSR2)
