@@ -410,7 +410,7 @@ mi_decl_export void mi_free_small(void* p) mi_attr_noexcept;
 /// @name Calls that also tell the block size
 /// As the calls without `u`; they save a run-time system the separate mi_usable_size(). A
 /// `block_size` may be NULL. It counts the whole block, in bytes, and is left as it was when the
-/// call fails.
+/// call fails. In builds that check ends a program may write to the size that it asked for only.
 /// @{
 
 /// As mi_malloc(), and stores the size of the block.
@@ -1352,7 +1352,7 @@ typedef enum mi_report_format_e {
 /// to the stacks of threads, and what would make it less. The rows add up to the resident size that
 /// the system tells. Other threads may go on meanwhile. Allocates nothing.
 /// @param format  text, JSON or metrics
-/// @param out     gets the lines; NULL: where messages go
+/// @param out     gets the text, some lines at a time; NULL: where messages go
 /// @param arg     goes to `out`
 /// @returns false, with nothing printed, for a format that there is not
 mi_decl_export bool mi_report(mi_report_format_t format, mi_output_fun* out, void* arg)
@@ -1377,10 +1377,11 @@ mi_decl_export char* mi_subproc_stats_get_json(mi_subproc_id_t subproc_id, size_
 /// of `malloc_bins` and `page_bins`); 0 for any other number.
 mi_decl_export size_t mi_stats_get_bin_size(size_t bin) mi_attr_noexcept;
 
-/// Adds the statistics of a heap to those of its sub-process, and starts the heap's again at 0.
+/// Adds what is counted in a heap's own record to its sub-process, and starts that again at 0. What
+/// is there now (pages, live blocks) is counted on.
 mi_decl_export void mi_heap_stats_merge_to_subproc(mi_heap_t* heap);
 
-/// Adds the main heap's statistics to those of the sub-process, and starts the heap's again at 0.
+/// mi_heap_stats_merge_to_subproc() of the main heap.
 mi_decl_export void mi_stats_reset(void) mi_attr_noexcept;
 
 /// Adds the calling thread's statistics to those of the process.
@@ -1736,7 +1737,7 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_get_default(void);
 mi_decl_export mi_heap_t* mi_heap_set_default(mi_heap_t* heap);
 
 /// As mi_heap_new_in_arena().
-/// @param heap_tag       a number from 0 to 255 for the program's use, see
+/// @param heap_tag       a number for the program's use, of which the lowest 8 bits count, see
 ///                       mi_abandoned_visit_blocks()
 /// @param allow_destroy  false: mi_heap_destroy() only deletes the heap and keeps its blocks
 /// @param arena_id       the arena, or none
@@ -1751,7 +1752,8 @@ mi_decl_nodiscard mi_decl_export mi_heap_t* mi_heap_try_new(int heap_tag, bool a
 /// As mi_heap_contains(), for an address that is a multiple of `sizeof(void*)`; else false.
 mi_decl_nodiscard mi_decl_export bool mi_heap_check_owned(mi_heap_t* heap, const void* p);
 
-/// Whether `p` is the start of a block of this heap, or lies inside one because of its alignment.
+/// Whether `p` is the start of a block of this heap, or, in a page with a block that an alignment
+/// placed inside of another, any address in a block.
 mi_decl_nodiscard mi_decl_export bool mi_heap_contains_block(mi_heap_t* heap, const void* p);
 
 /// As mi_theap_guarded_set_sample_rate() for the calling thread's part of a heap.
@@ -2234,8 +2236,10 @@ struct _mi_heap_stl_allocator_common : public _mi_stl_allocator_common<T> {
   using typename _mi_stl_allocator_common<T>::const_pointer;
   using is_always_equal = std::false_type;  ///< only those over the same heap are
 
-  /// Uses a heap of the program's, which must outlive the allocator and is never given up by it.
-  _mi_heap_stl_allocator_common(mi_heap_t* hp) : heap(std::shared_ptr<mi_heap_t>(), hp) {}
+  /// Uses a heap of the program's (NULL: the main one), which must outlive the allocator and is
+  /// never given up by it.
+  _mi_heap_stl_allocator_common(mi_heap_t* hp)
+      : heap(std::shared_ptr<mi_heap_t>(), hp != nullptr ? hp : mi_heap_main()) {}
   /// Shares the heap; moving does too, so that an allocator is never without one.
   _mi_heap_stl_allocator_common(const _mi_heap_stl_allocator_common&) noexcept = default;
   /// Shares the heap, and leaves its own.

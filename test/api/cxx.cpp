@@ -235,6 +235,7 @@ static void test_allocators() {
   EXPECT(mi_stl_allocator<int>() == mi_stl_allocator<char>());
   mi_heap_stl_allocator<int> one, two, same(one);
   EXPECT(one != two && one == same);
+  EXPECT(mi_heap_stl_allocator<int>(nullptr) == mi_heap_stl_allocator<char>(mi_heap_main()));
   // Blocks of a deleted heap stay valid, those of a borrowed one stay in it.
   int* kept;
   {
