@@ -313,7 +313,7 @@ def sandboxes(is_secure):
     for error in ("EPERM", "ENOSYS"):
       yield Row(f"no C library; seccomp: {call}, {error}", "load", LOAD, ours=["bare"],
                 is_linked=True, enter=f"refuse={call}:{error}", is_made=error == "EPERM",
-                heavy=error == "ENOSYS")
+                options=SAMPLED if call == "getrandom" else {}, heavy=error == "ENOSYS")
 
 
 def hidden():

@@ -23,7 +23,7 @@ LIGHT = {
   "fork": (["test_multiprocessing_fork"] + [x for c in (
     "WithProcessesTestPool", "WithProcessesTestQueue", "WithProcessesTestSharedCTypes",
     "WithProcessesTestConnection", "WithManagerTestContainers", "TestSyncManagerTypes")
-    for x in ("-m", f"test.test_multiprocessing_fork.{c}.*")], 60),
+    for x in ("-m", f"*.{c}.*")], 60),
   "subprocess": (["test_subprocess"] + [x for c in (
     "test_communicate*", "test_preexec*", "test_pass_fds*", "test_large*", "test_multiple*",
     "test_capture*", "test_call*", "test_run*", "test_std*", "test_swap*", "test_start*")
