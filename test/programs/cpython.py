@@ -72,8 +72,9 @@ def interpreter(session):
 
 
 def failures(text):
-  """The names of the cases that failed."""
-  return set(re.findall(r"^(?:FAIL|ERROR): (.*)$", text, re.M))
+  """The names of the cases that failed, and of the files: some hold no case that can be run."""
+  files = re.findall(r"^\d+ tests? failed:\n((?:    .*\n)+)", text, re.M)
+  return set(re.findall(r"^(?:FAIL|ERROR): (.*)$", text, re.M)).union(*map(str.split, files))
 
 
 def suite(session, python, group, arguments, least):
