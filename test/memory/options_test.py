@@ -22,10 +22,10 @@ EFFECTS = ""
 MIB = 1 << 20
 
 
-def run(scene, prefix=(), **options):
+def run(scene, prefix=(), program=None, **options):
     env = {k: v for k, v in os.environ.items() if not k.upper().startswith("MIMALLOC_")}
     env.update({"MIMALLOC_" + k.upper(): str(v) for k, v in options.items()})
-    done = subprocess.run([*prefix, EFFECTS, scene], env=env, capture_output=True, text=True,
+    done = subprocess.run([*prefix, program or EFFECTS, scene], env=env, capture_output=True, text=True,
                           check=False)
     result = {"code": done.returncode, "err": done.stderr, "out": done.stdout}
     for line in done.stdout.splitlines():
@@ -237,8 +237,11 @@ def test_destroy_on_exit():
         print("    skipped: no strace")
         return
     trace = ("strace", "-e", "trace=munmap", "-qq")
-    count = [run("end", prefix=trace, destroy_on_exit=n)["err"].count("munmap(") for n in (1, 2)]
-    expect(count[0] < count[1], f"unmappings: {count}")
+    beside = EFFECTS + "-beside"  # its malloc is the system's
+    for program, values in (beside, (0, 1)), (EFFECTS, (1, 2)):
+        count = [run("end", trace, program, destroy_on_exit=n)["err"].count("munmap(")
+                 for n in values]
+        expect(count[0] < count[1], f"unmappings, {values}: {count}")
     # The C library looks at it last of all.
     expect(run("stream", destroy_on_exit=1)["code"] == 0, "a stream that is open at the end")
 
