@@ -40,7 +40,7 @@ if(NOT mi_sanitize AND NOT MI_USE_CXX)
     list(APPEND small -fno-move-loop-invariants -fno-caller-saves)
   endif()
   foreach(source IN LISTS mi_sources)
-    if(source MATCHES "/alloc/(free|harden|realloc|slow)[.]c|/override/elf[.]c" OR
+    if(source MATCHES "/alloc/(free|free_into|harden|realloc|slow|spare)[.]c|/override/elf[.]c" OR
        source MATCHES "/mem/bitmap[.]c|/page/blocks[.]c|/heap/theap[.]c" OR
        (MI_SECURE AND source MATCHES "/(mem|arena|page|heap|alloc)/"))
       set(options -O2 ${unpadded})

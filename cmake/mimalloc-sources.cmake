@@ -69,6 +69,7 @@ set(mi_source_names
   heap/trim.c
   alloc/failed.c
   alloc/free.c
+  alloc/free_into.c
   alloc/guarded.c
   alloc/harden.c
   alloc/huge.c
@@ -76,6 +77,7 @@ set(mi_source_names
   alloc/realloc.c
   alloc/sample.c
   alloc/slow.c
+  alloc/spare.c
   alloc/verify.c
   alloc/zeroblock.c
   host/cxx.c

@@ -84,6 +84,7 @@
 
 #include "alloc/failed.c"
 #include "alloc/free.c"
+#include "alloc/free_into.c"
 #include "alloc/guarded.c"
 #include "alloc/harden.c"
 #include "alloc/huge.c"
@@ -91,6 +92,7 @@
 #include "alloc/realloc.c"
 #include "alloc/sample.c"
 #include "alloc/slow.c"
+#include "alloc/spare.c"
 #include "alloc/verify.c"
 #include "alloc/zeroblock.c"
 

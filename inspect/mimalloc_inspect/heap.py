@@ -31,6 +31,9 @@ class Page:
         return min(max(self.used - (1 if self.is_owned and not rests else 0), 0), self.capacity)
 
 
+SPARES_MOST = 8  # of a bin, as in alloc/slow.c
+
+
 class Arena:
     __slots__ = ("at", "start", "slices", "id", "free", "dirty", "committed", "purgeable", "present",
                  "records", "records_key", "meta_size", "is_pinned", "pages", "mapping")
@@ -51,7 +54,7 @@ class Heap:
         self.near_size = layout.pointer(address["pagemap_near_size"])
         self.arenas, self.pages, self.heaps, self.theaps = [], [], {}, {}
         self.guarded, self.chunks, self.far = [], [], []
-        self.by_slice = {}
+        self.by_slice, self.spares = {}, set()
         for subproc in self.chain(address["subproc_main"], "subproc.next", 10000):
             self.take_subproc(subproc)
         self.take_guarded()
@@ -88,6 +91,22 @@ class Heap:
                 first = layout.at_field(theap, "theap.first")
                 self.theaps[theap] = (heap, layout.at_field(first, "theap.number"),
                                       layout.at_field(theap, "theap.tid"))
+                self.take_spares(theap)
+
+    def take_spares(self, theap):
+        """To their pages these are in use, but they wait for the thread's next request."""
+        layout = self.layout
+        if "theap.spares" not in layout.field or layout["debug"] or layout["secure"]:
+            return
+        slots, mask = layout.at_field(theap, "theap.spares"), (1 << 8 * layout.word) - 1
+        while slots:
+            at = slots & mask  # the first word of two
+            for _ in range(SPARES_MOST):
+                if at == 0 or at in self.spares:
+                    break
+                self.spares.add(at)
+                at = layout.pointer(at)
+            slots >>= 2 * 8 * layout.word
 
     def take_arena(self, at):
         layout = self.layout
@@ -321,6 +340,9 @@ class Heap:
                 at = link
         if page.lend & self.layout["page_holes"]:
             self.leave_holes_out(page, found)
+        for at in self.spares:
+            if 0 <= at - page.start < page.capacity * page.block_size:
+                found[(at - page.start) // page.block_size] = 0
         return found
 
     def leave_holes_out(self, page, found):

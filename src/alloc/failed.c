@@ -6,9 +6,11 @@
 #include "../heap/theap.h"
 #include "../os/os.h"
 #include "alloc.h"
+#include "spare.h"
 
 
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
+  mx_spare_flush_own();
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
   mx_parked_give_up(theap->subproc, true);

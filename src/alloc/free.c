@@ -2,37 +2,19 @@
 // The frees that are not the owner's simple case: blocks of other threads' pages, huge blocks,
 // pages that became empty, and pointers that are no block at all.
 #include "../base/hooks.h"
-#include "../heap/claim.h"
 #include "../heap/theap.h"
 #include "../heap/transfer.h"
 #include "../os/track.h"
 #include "../page/remote.h"
 #include "alloc.h"
 #include "fast.h"
+#include "free_into.h"
+#include "spare.h"
 
 mx_noinline void mx_free_emptied(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   mx_call_enter();
   mx_theap_page_emptied(mx_page_theap(page), page);
-  mx_call_leave();
-}
-
-// Nobody has a pointer into a page without live blocks any more: its frees are fast again.
-static void end_shift(mx_page_t* page) {
-  const bool is_current = (mx_page_theap(page)->bins.current[page->bin] == page);
-  if (page->used > (is_current ? 1u : 0u)) return;
-  mx_store_relaxed(&page->shifted, (uint8_t)0);
-  mx_store_relaxed(&page->owner, mx_load_relaxed(&page->owner) & ~MX_OWNER_SHIFTED);
-}
-
-static void free_local(mx_page_t* page, void* p) {
-  mx_call_enter();
-  mx_theap_t* const theap = mx_page_theap(page);
-  if ((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0) mx_theap_page_unfull(theap, page);
-  const bool emptied =
-      (MX_HARDEN ? mx_harden_free(page, p) : mx_page_push(page, (mx_block_t*)p));
-  if (mx_load_relaxed(&page->shifted) != 0) end_shift(page);
-  if (emptied) mx_theap_page_emptied(theap, page);
   mx_call_leave();
 }
 
@@ -50,11 +32,17 @@ mx_noinline void mx_free_with_care(void* p) {
   mx_call_leave();
 }
 
-// The page becomes this thread's in the very step that frees, so the call begins before it.
+// Of a size that is kept, in a page that this theap had last: a hint (see spare.c).
+mx_unsynchronised static bool may_be_spare(const mx_theap_t* theap, const mx_page_t* page) {
+  return page->block_size - MX_SPARE_FROM <= MX_SPARE_BYTES - MX_SPARE_FROM &&
+         mx_peek_pointer(mx_theap_t, &page->theap) == theap;
+}
+
+// The page may become this thread's in the very step that frees.
 mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
-  mx_call_enter();
-  if (mx_remote_push(page, block)) mx_page_claimed_by_free(page);
-  mx_call_leave();
+  mx_theap_t* const theap = mx_tls_theap;
+  if (MX_TRANSFERS && may_be_spare(theap, page) && mx_spare_put(theap, page, block)) return;
+  mx_free_unowned(page, block);
 }
 
 static void push_remote(mx_page_t* page, void* block) {
@@ -92,7 +80,7 @@ mx_noinline void mx_free_slow(void* p) {
     return;
   }
   if (mx_page_is_mine(page)) {
-    free_local(page, block);
+    mx_free_local(page, block);
     return;
   }
   const bool may =

@@ -15,6 +15,7 @@
 #include "alloc.h"
 #include "fast.h"
 #include "sample.h"
+#include "spare.h"
 #include "verify.h"
 
 // A block has another size where it is. Others than sampled ones stay as they are.
@@ -64,6 +65,7 @@ static bool is_markable(const mx_page_t* page) {
 // A block into which pointers may be given out that lie behind its start.
 static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool zero) {
   mx_check(align <= MX_SLICE_SIZE);
+  if (theap->first != NULL) mx_spare_flush(theap->first);  // it shall be of a page of this thread
   uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   mx_page_t* page = mx_pagemap_get(block);

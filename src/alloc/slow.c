@@ -17,6 +17,7 @@
 #include "alloc.h"
 #include "harden.h"
 #include "sample.h"
+#include "spare.h"
 
 #define KEPT_VISITS 64  // slow visits between two looks at what waited too long
 
@@ -25,6 +26,9 @@
 #define LARGER_MOST 64             // that had so many larger ones lately: the counts of all bins
 #define LARGER_HALVED 512          // are halved once per so many such blocks
 #define LARGER_VISITS 16           // one in so many is a visit
+
+#define SPARE_VISITS 16  // the same of spare blocks,
+#define SPARE_MOST 8     // of which a bin has so many
 
 // The largest block that shares a page. Where addresses are scarce, what a large block had is
 // nobody's as soon as it is freed.
@@ -116,6 +120,7 @@ static void note_visit(mx_theap_t* theap, size_t size) {
   if (MX_PADDING) check_some(theap);
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
+  if (theap->first != NULL) mx_spare_flush(theap->first);
   mx_transfer_flush(false);
   mx_parked_give_up(theap->subproc, false);
 }
@@ -209,8 +214,27 @@ mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
 
 // ---- the ways to here --------------------------------------------------------------------------
 
+// What this thread freed of a page that nobody has. One in so many is a visit all the same.
+mx_inline void* alloc_spare(size_t size, mx_theap_t* theap, bool zero) {
+  if (!MX_TRANSFERS || mx_likely(theap->spare_bytes == 0)) return NULL;
+  if (size > MX_SHARED_MAX - MX_PAD) return NULL;
+  const size_t bin = mx_bin_of(size + MX_PAD);
+  mx_spares_t* const spares = &theap->spares[bin % MX_SPARE_SLOTS];
+  mx_block_t* const block = spares->waiting;
+  if (block == NULL || spares->bin != bin) return NULL;
+  if (++theap->spare_takes % SPARE_VISITS == 0) return NULL;
+  spares->waiting = (mx_block_t*)block->next;
+  spares->count--;
+  if (spares->most < SPARE_MOST - 1) spares->most++;
+  theap->spare_bytes -= (uint32_t)mx_bin_size(bin);
+  return zero ? memset(block, 0, mx_bin_size(bin)) : block;
+}
+
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_likely(!theap->sampling.is_on)) return alloc_visit(size, theap, zero);
+  if (mx_likely(!theap->sampling.is_on)) {
+    void* const p = alloc_spare(size, theap, zero);
+    return p != NULL ? p : alloc_visit(size, theap, zero);
+  }
   return alloc_sampled(size, theap, zero);
 }
 

@@ -15,6 +15,7 @@
 #include "../alloc/guarded.h"
 #include "../alloc/harden.h"
 #include "../alloc/sample.h"
+#include "../alloc/spare.h"
 #include "../base/facts.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
@@ -199,7 +200,10 @@ void mx_process_end(void) {
   mx_scavenger_stop();
   mx_prof_finish();
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
-  if (prints && !MX_SKIP_COLLECT_ON_EXIT) mx_thread_collect(true);
+  if (prints && !MX_SKIP_COLLECT_ON_EXIT) {
+    mx_spare_flush_own();
+    mx_thread_collect(true);
+  }
   if (prints) print_stats();
   if (mx_option(show_report) != 0) mi_report(MI_REPORT_TEXT, NULL, NULL);
   if (MX_PADDING) mx_verify_at_end();

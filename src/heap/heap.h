@@ -117,6 +117,18 @@ typedef struct mx_theap_links_s {
   mx_atomic(mx_theap_t*) slots_of;   // the first theap in whose slots this one was entered last
 } mx_theap_links_t;
 
+// Blocks of a bin that wait for the thread's next request: see alloc/spare.c. Only a thread's first
+// theap has some. Bins that are MX_SPARE_SLOTS apart take turns.
+#define MX_SPARE_SLOTS 32
+
+typedef struct mx_spares_s {
+  mx_block_t* waiting;
+  uint8_t bin;
+  uint8_t count;
+  uint8_t most;  // one more than so many may wait
+  uint8_t rest;  // so many that are freed next do not
+} mx_spares_t;
+
 // What its thread counts by itself, since it comes too often for a word of all threads. Added to
 // its heap's when it leaves that.
 typedef struct mx_theap_counted_s {
@@ -151,6 +163,8 @@ struct mx_theap_s {
   mx_theap_counted_t counted;
   uint32_t visits;             // of the slow path
   uint32_t larger;             // blocks that were of a larger size than they had to be
+  uint32_t spare_bytes;        // of its spare blocks, and
+  uint32_t spare_takes;        // how many were used again
   mx_magazine_t* magazines;    // one for each small bin, or NULL
   mx_subproc_t* subproc;
   mx_theap_t* first;           // the first theap of this thread
@@ -160,6 +174,7 @@ struct mx_theap_s {
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
   uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c
+  mx_spares_t spares[MX_SPARE_SLOTS];
 };
 
 struct mx_heap_s {

@@ -286,6 +286,7 @@ static bool join(mx_theap_t* first, mx_subproc_t* subproc) {
   for (mx_theap_t* t = first->links.next_in_thread; t != NULL; t = t->links.next_in_thread) {
     if (mx_load_relaxed(&t->heap) != NULL) return false;
   }
+  mx_spare_give_up(first);
   mx_theap_collect(first, true);
   // Of pages that another thread left, nobody can tell whose the blocks are that live in them.
   if (!first->thread.was_parked && has_pages(first)) return false;
@@ -346,6 +347,7 @@ size_t mx_thread_owned_bytes(void) {
 
 void mx_thread_reduce(size_t target) {
   mx_theap_t* theap = mx_tls_theap->first;
+  if (theap != NULL) mx_spare_give_up(theap);
   for (; theap != NULL && mx_thread_owned_bytes() > target; theap = theap->links.next_in_thread) {
     if (!mx_lock_try(&theap->lock)) continue;
     if (mx_load_acquire(&theap->heap) != NULL) mx_theap_abandon_all(theap);
@@ -366,6 +368,7 @@ void mx_thread_set_pooled(void) {
 
 static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
+  mx_spare_give_up(first);
   mx_transfer_flush(true);  // its pages shall not go on with blocks that nobody has
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   mx_theap_leave_takers(first);

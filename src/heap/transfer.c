@@ -74,9 +74,10 @@ static void count_transfers(mx_transfers_t* t, size_t bin, size_t change, size_t
 }
 
 bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
+  if (!mx_page_has_thread(page)) return false;
   const size_t bin = page->bin, size = page->block_size, caches = caches_now();
   mx_transfers_t* const t = transfers_of(theap, caches);
-  if (!has_transfer_room(t, bin, size, caches) || !mx_page_has_thread(page)) return false;
+  if (!has_transfer_room(t, bin, size, caches)) return false;
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
   mx_call_enter();
@@ -126,6 +127,34 @@ static void give_to_page(mx_block_t* block) {
   mx_page_collect(page);
   mx_page_abandon(page);
 }
+
+// ---- spare blocks at the end of their thread ---------------------------------------------------
+
+mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spares_t* spares, uint32_t* count) {
+  mx_block_t* const first = spares->waiting;
+  *count = spares->count;
+  spares->waiting = NULL;
+  spares->count = 0;
+  spares->most /= 2;
+  theap->spare_bytes -= *count * (uint32_t)mx_bin_size(spares->bin);
+  return first;
+}
+
+void mx_spare_give_up(mx_theap_t* theap) {
+  if (!MX_TRANSFERS || theap->spare_bytes == 0) return;
+  mx_call_enter();
+  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
+    uint32_t count = 0;
+    mx_block_t* block = mx_spare_cut(theap, &theap->spares[i], &count);
+    for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
+      next = (mx_block_t*)block->next;
+      give_to_page(block);
+    }
+  }
+  mx_call_leave();
+}
+
+// ---- giving back what is kept ------------------------------------------------------------------
 
 // Takes what was there all the time since the last look, with force all: the end of the list.
 static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {

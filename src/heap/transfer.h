@@ -6,7 +6,8 @@
 #include "heap.h"
 
 // Builds that check, encode or keep track of each block have none.
-#define MX_TRANSFERS (MX_SECURE == 0 && MX_DEBUG == 0 && !MX_CHECKED_FREE && !MX_TRACK)
+#define MX_TRANSFERS \
+  (MX_SECURE == 0 && MX_DEBUG == 0 && !MX_CHECKED_FREE && !MX_TRACK && !MX_PADDING)
 
 // Whether there ever was a block: most programs never touch the caches' memory.
 extern mx_hidden mx_atomic(bool) mx_has_transfers;
@@ -27,6 +28,11 @@ void mx_transfer_flush(bool force);
 // The main heap's memory is about to go: what is kept goes with it, and nothing is kept any more.
 void mx_transfer_forget(void);
 bool mx_transfer_visit_locks(mx_lock_visit_fn* visit);
+// Takes the blocks of one slot of those that a thread keeps for itself (alloc/spare.h), and their
+// number.
+mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spares_t* spares, uint32_t* count);
+// Gives all of them to their pages, and those to nobody: the thread ends.
+void mx_spare_give_up(mx_theap_t* theap);
 MX_END_DECLS
 
 #endif

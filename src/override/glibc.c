@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../alloc/spare.h"
 #include "../base/options.h"
 #include "../heap/subproc.h"
 #include "../mem/vmem.h"
@@ -89,6 +90,7 @@ static void tally_subproc(tally_t* tally, mx_subproc_t* subproc) {
 
 static void take_tally(tally_t* tally) {
   memset(tally, 0, sizeof(*tally));
+  mx_spare_flush_own();
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) tally_subproc(tally, s);
 }
 

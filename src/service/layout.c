@@ -30,7 +30,7 @@
   FIELD(arena, mapping) FIELD(arena, mapping_size) SIZE(arena)                                    \
   FIELD(arenas, count) FIELD(arenas, items)                                                       \
   FIELD(theap, tid) FIELD(theap, heap) FIELD(theap, first) FIELD_IN(theap, thread., number)       \
-  FIELD_IN(theap, links., next_in_heap) SIZE(theap)                                               \
+  FIELD_IN(theap, links., next_in_heap) FIELD(theap, spares) SIZE(theap)                          \
   FIELD(heap, subproc) FIELD(heap, theaps) FIELD(heap, next) FIELD(heap, tag) FIELD(heap, id)     \
   SIZE(heap)                                                                                      \
   FIELD(subproc, heaps) FIELD(subproc, next) FIELD(subproc, os_pages) FIELD(subproc, main_heap)   \

@@ -8,6 +8,7 @@
 // With `cgroup_limit` the control group's limit counts, too. What others in the group use (and what
 // of this process is not ours) is taken off it; it is read again when the limit nears, and from
 // time to time by the background thread.
+#include "../alloc/spare.h"
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/huge_cache.h"
@@ -50,7 +51,10 @@ static size_t make_holes(bool purges) {
   return bytes;
 }
 
-size_t mx_give_back_now(void) { return make_holes(true); }
+size_t mx_give_back_now(void) {
+  mx_spare_flush_own();
+  return make_holes(true);
+}
 
 // ---- the limit ---------------------------------------------------------------------------------
 

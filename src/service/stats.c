@@ -6,6 +6,7 @@
 // mappings are shared; another sub-process shows what its own arenas hold.
 #include "stats.h"
 
+#include "../alloc/spare.h"
 #include "../base/facts.h"
 #include "../heap/transfer.h"
 #include "../mem/vmem.h"
@@ -237,6 +238,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
   mx_theap_t* theap = mx_tls_theap;
   if (theap == NULL || theap == &mx_theap_empty) return;
   stats->threads.current = 1;
+  mx_spare_flush_own();
   mx_transfer_flush(true);
   for (theap = theap->first; theap != NULL; theap = theap->links.next_in_thread) {
     add_theap(stats, theap);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Blocks of a thread's own former pages that wait for its next request.
+//
+// Where as many blocks are freed as are made, at random, nearly each free is of a full page that
+// was given up. To take that over, for one block, and make it full again takes several times as
+// long as all else. So the block waits for the thread's next request, as few as serve: one of a
+// size first, one more with each that did. To its page it is in use all the time. No other thread
+// sees it; it goes to its page when more are freed than made, after some visits of the slow path,
+// when the thread ends, and whenever it walks, counts or gives back memory. A thread that does
+// nothing keeps what it has.
+#include "../heap/adopt.h"
+#include "../heap/transfer.h"
+#include "../page/remote.h"
+#include "free_into.h"
+#include "spare.h"
+
+#define REST 8  // where nothing of a slot was asked for
+
+// Of a block that was freed twice there may be a ring, which the count ends.
+static void flush_spares_of(mx_theap_t* theap, mx_spares_t* spares) {
+  if (spares->waiting == NULL) return;
+  mx_call_enter();
+  uint32_t count = 0;
+  mx_block_t* block = mx_spare_cut(theap, spares, &count);
+  for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
+    next = (mx_block_t*)block->next;
+    mx_free_into(mx_pagemap_get(block), block);
+  }
+  mx_call_leave();
+}
+
+void mx_spare_flush(mx_theap_t* theap) {
+  if (!MX_TRANSFERS || theap->spare_bytes == 0) return;
+  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) flush_spares_of(theap, &theap->spares[i]);
+}
+
+void mx_spare_flush_own(void) {
+  if (mx_tls_theap->first != NULL) mx_spare_flush(mx_tls_theap->first);
+}
+
+// Which theap had the page last is a hint: the record may be another thread's by now, and the page
+// of another heap. A block of the main heap may go to whom it will.
+mx_unsynchronised static bool is_of_main(const mx_theap_t* theap, const mx_page_t* page) {
+  const mx_heap_t* const heap = &mx_subproc_main.main_heap;
+  return theap->first == theap && mx_page_heap(page) == heap &&
+         mx_load_relaxed(&theap->heap) == heap && !mx_page_is_closed(page);
+}
+
+// Two of a slice: who frees page by page shall not keep them from becoming empty. And who frees
+// more than he makes has no use for what waits.
+static bool has_enough(const mx_theap_t* theap, const mx_spares_t* spares, const mx_page_t* page,
+                       const mx_block_t* block) {
+  return ((uintptr_t)spares->waiting ^ (uintptr_t)block) < MX_SLICE_SIZE ||
+         spares->count > spares->most || spares->bin != page->bin ||
+         theap->spare_bytes + page->block_size > MX_SPARE_BYTES;
+}
+
+bool mx_spare_put(mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
+  if (theap->sampling.is_on || !is_of_main(theap, page)) return false;
+  mx_spares_t* const spares = &theap->spares[page->bin % MX_SPARE_SLOTS];
+  if (mx_unlikely(spares->waiting == block)) {
+    mx_remote_refuse(page, block);
+    return true;
+  }
+  if (spares->rest > 0) {
+    spares->rest--;
+    return false;
+  }
+  if (spares->waiting == NULL) spares->bin = page->bin;
+  if (mx_unlikely(has_enough(theap, spares, page, block))) {
+    if (spares->most == 0) spares->rest = REST;
+    flush_spares_of(theap, spares);
+    mx_free_into(page, block);
+    return true;
+  }
+  block->next = (uintptr_t)spares->waiting;
+  spares->waiting = block;
+  spares->count++;
+  theap->spare_bytes += (uint32_t)page->block_size;
+  return true;
+}
