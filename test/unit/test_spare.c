@@ -177,16 +177,20 @@ static void freed_twice(void) {
 }
 
 // A pointer behind a block's start needs a page that can be marked.
-static void at_an_offset(void) {
+static void at_an_offset(bool has_other_default) {
   make(SIZE, NULL);
   fill_current(SIZE);
   mi_free(blocks[0]);
   EXPECT(waiting(SIZE) == 1);
-  void* const p = mi_malloc_aligned_at(SIZE - 64, 64, 32);
+  mi_heap_t* const heap = (has_other_default ? mi_heap_new() : NULL);
+  mi_theap_t* const before = (heap != NULL ? mi_theap_set_default(mi_heap_theap(heap)) : NULL);
+  void* const p = mi_heap_malloc_aligned_at(mi_heap_main(), SIZE - 64, 64, 32);
+  if (before != NULL) mi_theap_set_default(before);
   EXPECT(p != NULL && ((uintptr_t)p + 32) % 64 == 0 && mi_usable_size(p) < 2 * SIZE);
   EXPECT(waiting(SIZE) == 0 && mx_page_is_mine(page_of(p)));
   mi_free(p);
   free_from(1);
+  if (heap != NULL) mi_heap_destroy(heap);
 }
 
 // ---- what does not -----------------------------------------------------------------------------
@@ -349,8 +353,11 @@ static void time_is_up(void) {
   free_from(1);
 }
 
+static mx_theap_t* of_waiting;
+
 static void* make_and_wait(void* arg) {
   make(SIZE, NULL);
+  of_waiting = mx_tls_theap;
   mi_free(blocks[0]);
   EXPECT(waiting(SIZE) == 1);
   sem_post(&is_ready);
@@ -400,6 +407,14 @@ static void others_in_child(void) {
   EXPECT(live() == 1 && mx_tls_theap->spare_bytes == 0);
 }
 
+// The thread was amid the step that keeps a block.
+static void torn_in_child(void) {
+  EXPECT(live() == BLOCKS && of_waiting->spare_bytes == 0);
+  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
+    EXPECT(of_waiting->spares[i].waiting == NULL && of_waiting->spares[i].count == 0);
+  }
+}
+
 static void forks(void) {
   pthread_t thread;
   make(SIZE, NULL);
@@ -411,6 +426,10 @@ static void forks(void) {
   if (pthread_create(&thread, NULL, &make_and_wait, NULL) != 0) exit(2);
   sem_wait(&is_ready);
   EXPECT(forked(&others_in_child) == 0);
+  const uint32_t bytes = of_waiting->spare_bytes;
+  of_waiting->spare_bytes = 0;
+  EXPECT(forked(&torn_in_child) == 0);
+  of_waiting->spare_bytes = bytes;
   sem_post(&may_end);
   pthread_join(thread, NULL);
   free_from(1);
@@ -428,7 +447,8 @@ int main(void) {
   rests();
   shared_slot();
   freed_twice();
-  at_an_offset();
+  at_an_offset(false);
+  at_an_offset(true);
   others_go_home();
   records_of_others();
   walked();
