@@ -25,7 +25,7 @@
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
 #define PURGEABLE_SHARE 8   // and this part of all in use
 #define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
-#define PIECES_SHARE 16     // refaults beside as much that waits let this part of all in use wait
+#define PIECES_SHARE 8      // refaults beside as much that waits let this part of all in use wait
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
