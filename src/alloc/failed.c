@@ -10,7 +10,7 @@
 
 
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
-  mx_spare_flush_own();
+  mx_spare_flush(theap);
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
   mx_parked_give_up(theap->subproc, true);

@@ -65,7 +65,7 @@ static bool is_markable(const mx_page_t* page) {
 // A block into which pointers may be given out that lie behind its start.
 static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool zero) {
   mx_check(align <= MX_SLICE_SIZE);
-  if (theap->first != NULL) mx_spare_flush(theap->first);  // it shall be of a page of this thread
+  mx_spare_flush(theap);  // it shall be of a page of this thread
   uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   mx_page_t* page = mx_pagemap_get(block);

@@ -120,7 +120,7 @@ static void note_visit(mx_theap_t* theap, size_t size) {
   if (MX_PADDING) check_some(theap);
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
-  if (theap->first != NULL) mx_spare_flush(theap->first);
+  mx_spare_flush(theap);
   mx_transfer_flush(false);
   mx_parked_give_up(theap->subproc, false);
 }

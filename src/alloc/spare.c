@@ -30,12 +30,9 @@ static void flush_spares_of(mx_theap_t* theap, mx_spares_t* spares) {
 }
 
 void mx_spare_flush(mx_theap_t* theap) {
-  if (!MX_TRANSFERS || theap->spare_bytes == 0) return;
-  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) flush_spares_of(theap, &theap->spares[i]);
-}
-
-void mx_spare_flush_own(void) {
-  if (mx_tls_theap->first != NULL) mx_spare_flush(mx_tls_theap->first);
+  mx_theap_t* const first = theap->first;
+  if (!MX_TRANSFERS || first == NULL || first->spare_bytes == 0) return;
+  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) flush_spares_of(first, &first->spares[i]);
 }
 
 // Which theap had the page last is a hint: the record may be another thread's by now, and the page

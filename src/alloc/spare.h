@@ -12,10 +12,9 @@ MX_BEGIN_DECLS
 // Frees a block of a page that this thread gave up and nobody has, with blocks of so many bytes:
 // keeps it for this thread's next request of the size, or not. False: nothing was done.
 bool mx_spare_put(mx_theap_t* theap, mx_page_t* page, mx_block_t* block);
-// Frees them all into their pages.
+// Frees all that the thread of a theap keeps into their pages: before blocks are counted, walked or
+// given back. Only that thread may.
 void mx_spare_flush(mx_theap_t* theap);
-// Those of the calling thread: before blocks are counted, walked or given back.
-void mx_spare_flush_own(void);
 MX_END_DECLS
 
 #endif

@@ -84,7 +84,7 @@ void mi_heap_set_numa_affinity(mi_heap_t* heap, int numa_node) {
 void mi_theap_collect(mi_theap_t* handle, bool force) mi_attr_noexcept {
   mx_theap_t* const theap = mx_api_theap(handle);
   if (theap == NULL) return;
-  mx_spare_flush_own();
+  mx_spare_flush(mx_tls_theap);
   // Held, its heap is being destroyed, or this is the handler of an error that a collection found.
   if (!mx_lock_try(&theap->lock)) return;
   if (mx_load_acquire(&theap->heap) != NULL) mx_theap_collect(theap, force);

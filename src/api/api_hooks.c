@@ -30,7 +30,7 @@ void mi_collect(bool force) mi_attr_noexcept {
   mx_theap_t* const theap = mx_thread_theap();
   if (theap == NULL) return;
   mx_theap_deferred_free(theap, force);
-  mx_spare_flush_own();
+  mx_spare_flush(mx_tls_theap);
   mx_thread_collect(force);
   if (force) mx_give_back_now();
   else mx_arenas_purge(&theap->subproc->arenas, false);

@@ -201,7 +201,7 @@ void mx_process_end(void) {
   mx_prof_finish();
   const bool prints = (mx_option(show_stats) != 0 || mx_option(verbose) != 0);
   if (prints && !MX_SKIP_COLLECT_ON_EXIT) {
-    mx_spare_flush_own();
+    mx_spare_flush(mx_tls_theap);
     mx_thread_collect(true);
   }
   if (prints) print_stats();

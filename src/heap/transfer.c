@@ -128,6 +128,14 @@ static void give_to_page(mx_block_t* block) {
   mx_page_abandon(page);
 }
 
+// The list ends, or the count does: of a block that was freed twice there may be a ring.
+static void give_to_pages(mx_block_t* block, uint32_t count) {
+  for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
+    next = (mx_block_t*)block->next;
+    give_to_page(block);
+  }
+}
+
 // ---- spare blocks at the end of their thread ---------------------------------------------------
 
 mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spares_t* spares, uint32_t* count) {
@@ -145,11 +153,8 @@ void mx_spare_give_up(mx_theap_t* theap) {
   mx_call_enter();
   for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
     uint32_t count = 0;
-    mx_block_t* block = mx_spare_cut(theap, &theap->spares[i], &count);
-    for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
-      next = (mx_block_t*)block->next;
-      give_to_page(block);
-    }
+    mx_block_t* const first = mx_spare_cut(theap, &theap->spares[i], &count);
+    give_to_pages(first, count);
   }
   mx_call_leave();
 }
@@ -177,12 +182,9 @@ static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
 // Never waits: who has the lock may be the very call that a signal interrupted.
 static void flush_bin(mx_transfers_t* t, size_t bin, bool force) {
   if (!mx_lock_try(lock_of(t))) return;
-  mx_block_t* block = cut_off(t, bin, force);
+  mx_block_t* const block = cut_off(t, bin, force);
   mx_lock_release(lock_of(t));
-  for (mx_block_t* next; block != NULL; block = next) {
-    next = (mx_block_t*)block->next;
-    give_to_page(block);
-  }
+  give_to_pages(block, UINT32_MAX);
 }
 
 static void flush_transfers(mx_transfers_t* t, bool force) {

@@ -90,7 +90,7 @@ static void tally_subproc(tally_t* tally, mx_subproc_t* subproc) {
 
 static void take_tally(tally_t* tally) {
   memset(tally, 0, sizeof(*tally));
-  mx_spare_flush_own();
+  mx_spare_flush(mx_tls_theap);
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) tally_subproc(tally, s);
 }
 

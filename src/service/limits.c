@@ -52,7 +52,7 @@ static size_t make_holes(bool purges) {
 }
 
 size_t mx_give_back_now(void) {
-  mx_spare_flush_own();
+  mx_spare_flush(mx_tls_theap);
   return make_holes(true);
 }
 

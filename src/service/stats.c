@@ -238,7 +238,7 @@ void mx_stats_of_thread(mi_stats_t* stats) {
   mx_theap_t* theap = mx_tls_theap;
   if (theap == NULL || theap == &mx_theap_empty) return;
   stats->threads.current = 1;
-  mx_spare_flush_own();
+  mx_spare_flush(mx_tls_theap);
   mx_transfer_flush(true);
   for (theap = theap->first; theap != NULL; theap = theap->links.next_in_thread) {
     add_theap(stats, theap);
