@@ -37,7 +37,7 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   if (arena == NULL) return;
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
-  mx_arenas_note_fresh(arenas, NULL, fresh / mx_arena_bits_per_slice());
+  mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());
 }
 
 // From byte `from` to byte `to` a block may hold old data, and may have to read as zero.
@@ -53,9 +53,8 @@ static void clear_part(const mx_page_t* page, size_t from, size_t to, bool zero)
 
 // Memory that other pages had may have moved in.
 static bool is_untouched_huge(const mx_page_t* page) {
-  const size_t bits = mx_arena_bits_per_slice();
-  return page->arena == NULL || mx_bits_count(page->arena->present, page->slice_index * bits,
-                                              page->slice_count * bits) == 0;
+  return page->arena == NULL ||
+         mx_arena_present_in(page->arena, page->slice_index, page->slice_count) == 0;
 }
 
 static size_t slices_for(size_t bytes) {

@@ -103,7 +103,7 @@ static void taken_keep(taken_t* taken) {
 }
 
 static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
-  const mx_slices_request_t request = {1, 1, 1, mx_max(align / MX_SLICE_SIZE, 1), NULL, -1, false,
+  const mx_slices_request_t request = {1, 1, mx_max(align / MX_SLICE_SIZE, 1), NULL, -1, false,
                                        false};
   taken_t* const taken = taken_alloc();
   if (taken == NULL) return NULL;

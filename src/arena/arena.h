@@ -136,8 +136,8 @@ typedef struct mx_slices_s {
 // What an allocation of slices may take.
 typedef struct mx_slices_request_s {
   size_t count;
-  size_t room;        // how many it may grow to: so many are free, and no other run begins there
-  size_t dirty_room;  // the same when it can have used memory, which is worth less room
+  size_t room;        // how many it may grow to: of fresh slices so many are free, and no other run
+                      // begins there
   size_t align;       // of the start, in slices; a power of two
   mx_arena_t* arena;  // only this one, or NULL
   int numa_node;      // preferred node, or -1
@@ -198,6 +198,11 @@ mx_arena_t* mx_arena_of(mx_arenas_t* arenas, const void* p);
 void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to);
 // Unmaps all arenas. Nothing of them may be used any more.
 void mx_arenas_destroy(mx_arenas_t* arenas);
+
+// Whether a page that takes `count` more slices from `index` on, right behind it, would have fresh
+// ones, while as many used ones wait in one piece. Not where a page's blocks are hardly touched.
+bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
+                              size_t count);
 
 // Allocates a run of slices, committed; reserves an arena when it must. False: out of memory.
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);
@@ -291,6 +296,8 @@ bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size
 size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
 // Drops the contents of whole OS pages that stay in use: how many bytes were present.
 size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size);
+// How many bits of a run of slices are set there.
+size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count);
 // The number of a present bit, and how many bits a slice has.
 size_t mx_arena_bit_of(const mx_arena_t* arena, const void* p);
 size_t mx_arena_bits_per_slice(void);
@@ -308,9 +315,8 @@ void mx_arenas_purge_tick(mx_arenas_t* arenas);
 // follows from that once it is.
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count);
 void mx_arenas_after_free(mx_arenas_t* arenas);
-// `count` slices were handed out that are not present: to a page of this arena, or, where that is
-// NULL, for a huge block.
-void mx_arenas_note_fresh(mx_arenas_t* arenas, const mx_arena_t* arena, size_t count);
+// So many slices were handed out that are not present.
+void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count);
 // Told when something begins to wait, or may (the background purger); NULL: nobody listens.
 typedef void(mx_wake_background_fn)(void);
 extern mx_hidden mx_atomic(mx_wake_background_fn*) mx_arenas_background;

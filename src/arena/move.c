@@ -29,15 +29,9 @@ static size_t chunk_from(const mx_arena_t* arena, size_t index, size_t unit) {
   return mx_align_up(offset + index, unit) - offset;
 }
 
-static size_t present(const mx_arena_t* arena, size_t chunk, size_t unit) {
-  mx_check(chunk + unit <= arena->slices);
-  const size_t per_slice = mx_arena_bits_per_slice();
-  return mx_bits_count(arena->present, chunk * per_slice, unit * per_slice);
-}
-
 static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit, bool is_large) {
   return chunk + unit <= arena->slices && mx_bits_count(arena->purgeable, chunk, unit) == unit &&
-         present(arena, chunk, unit) > unit * mx_arena_bits_per_slice() / 2 &&
+         mx_arena_present_in(arena, chunk, unit) > unit * mx_arena_bits_per_slice() / 2 &&
          (!is_large || mx_bits_count(arena->large, chunk, unit) == unit);
 }
 
@@ -94,7 +88,7 @@ static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   size_t below = 0;
   for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
     if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
-    if (present(arena, to, unit) > 0) continue;
+    if (mx_arena_present_in(arena, to, unit) > 0) continue;
     for (bool done = false; !done;) {
       const size_t chunk =
           (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit, is_large));

@@ -108,8 +108,8 @@ static size_t find_own(const mx_plot_t* plot, const mx_slices_request_t* r) {
   const uint64_t own = mx_plot_free(plot) & mx_load_relaxed(&plot->own);
   if (own == 0) return SIZE_MAX;
   const uint64_t committed = mx_load_relaxed(&plot->arena->committed[mx_plot_word(plot)]);
-  const size_t i = mx_bits_find_in(own & committed, r->dirty_room);
-  return i != SIZE_MAX ? i : mx_bits_find_in(own, r->dirty_room);
+  const size_t i = mx_bits_find_in(own & committed, r->count);
+  return i != SIZE_MAX ? i : mx_bits_find_in(own, r->count);
 }
 
 // Slices that nobody had, apart from those in use.

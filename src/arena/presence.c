@@ -23,6 +23,12 @@ bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size
   return mx_bits_count(arena->present, first, last - first + 1) == last - first + 1;
 }
 
+size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
+  const size_t per_slice = mx_arena_bits_per_slice();
+  return mx_bits_count(arena->present, index * per_slice, count * per_slice);
+}
+
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
   mx_check((const uint8_t*)start >= arena->start);
   if (size == 0) return 0;

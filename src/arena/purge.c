@@ -11,10 +11,9 @@
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
-// then no more. That holds, too, where a page grows into what was purged, which lies behind it,
-// while all that a page may have waits elsewhere in one piece. Where as much still waits, but in
-// pieces that do not serve, a share of what is in use may wait for that. Both numbers are halved as
-// time passes without refaults, so what is kept goes at last.
+// then no more. Where as much still waits, but in pieces that do not serve, a share of what is in
+// use may wait for that. Both numbers are halved as time passes without refaults, so what is kept
+// goes at last.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
@@ -23,9 +22,9 @@
 #include "arena.h"
 
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
-#define PURGEABLE_SHARE 8   // and this part of all in use
+#define PURGEABLE_SHARE 4   // and this part of all in use
 #define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
-#define PIECES_SHARE 8      // refaults beside as much that waits let this part of all in use wait
+#define PIECES_SHARE 4      // refaults beside as much that waits let this part of all in use wait
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
@@ -64,13 +63,7 @@ void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t inde
   mx_arena_count_purgeable(arenas, arena, (intptr_t)count);
 }
 
-// Whether as much waits in one piece as a page may have.
-static bool waits_whole(const mx_arena_t* arena) {
-  return mx_bits_find_run(arena->free, arena->purgeable, mx_load_relaxed(&arena->usable),
-                          MX_LARGE_PAGE_SLICES, 0, 1, 0) != SIZE_MAX;
-}
-
-void mx_arenas_note_fresh(mx_arenas_t* arenas, const mx_arena_t* arena, size_t count) {
+void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t gone = mx_load_relaxed(&arenas->gone);
   if (gone <= 0) return;
   // Of scattered pages some always wait, and say nothing about the others.
@@ -78,9 +71,7 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, const mx_arena_t* arena, size_t c
   const intptr_t keep = mx_load_relaxed(&arenas->keep);
   const intptr_t room = mx_load_relaxed(&arenas->in_use) / PIECES_SHARE - keep;
   const intptr_t wanted = (intptr_t)count;
-  const bool is_elsewhere =
-      arena != NULL && waiting >= MX_LARGE_PAGE_SLICES && waits_whole(arena);
-  const intptr_t pieces = (is_elsewhere || wanted < room ? wanted : room);
+  const intptr_t pieces = (wanted < room ? wanted : room);
   const intptr_t lacking = (wanted - waiting > pieces ? wanted - waiting : pieces);
   if (lacking <= 0) return;
   const intptr_t refault = mx_min(lacking, gone);

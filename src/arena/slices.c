@@ -50,32 +50,26 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   // A page of blocks takes slices when it carves into them. Of huge blocks those that make them
   // know what is fresh.
   if (is_carved && dirty < count && !mx_arena_has_plots(arena)) {
-    mx_arenas_note_fresh(arenas, arena, count - dirty);
+    mx_arenas_note_fresh(arenas, count - dirty);
   }
   mx_add_relaxed(&arena->free_slices, -count);
   mx_add_relaxed(&arenas->in_use, (intptr_t)count);
   return MX_COMMIT_DONE;
 }
 
-// A run that begins with a dirty slice, though others of it may be fresh: pages take their slices
-// from the start on, so the first ones are what will be touched. One that is dirty all over, if it
-// will not grow and there is such a run.
+// A run that is dirty all over, or else one that begins with a dirty slice: pages take their slices
+// from the start on, so the first ones are what will be touched.
 static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
-  mx_check(r->count > 0 && r->count <= r->room && r->count <= r->dirty_room);
+  mx_check(r->count > 0 && r->count <= r->room);
   const mx_bits_t *free = arena->free, *dirty = arena->dirty;
   const size_t bits = mx_load_relaxed(&arena->usable);
-  const bool grows = (r->dirty_room > r->count);
-  // Pages that begin closer to each other would soon grow into each other.
-  const size_t align = (grows ? mx_max(r->room / 4, 8) : r->align);
-  const size_t offset = (grows ? 0 : (uintptr_t)arena->start / MX_SLICE_SIZE);
-  if (!grows) {
-    const size_t i = mx_bits_find_run(free, dirty, bits, r->count, from, align, offset);
-    if (i != SIZE_MAX || r->count == 1) return i;
-  }
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  const size_t whole = mx_bits_find_run(free, dirty, bits, r->count, from, r->align, offset);
+  if (whole != SIZE_MAX || r->count == 1) return whole;
   for (;;) {
-    const size_t i = mx_bits_find_run(free, dirty, bits, 1, from, align, offset);
+    const size_t i = mx_bits_find_run(free, dirty, bits, 1, from, r->align, offset);
     if (i == SIZE_MAX) return SIZE_MAX;
-    from = mx_bits_find_run(free, NULL, bits, r->dirty_room, i, align, offset);
+    from = mx_bits_find_run(free, NULL, bits, r->count, i, r->align, offset);
     if (from == i || from == SIZE_MAX) return from;
   }
 }
@@ -229,8 +223,13 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
+// Whether so many slices may hold what was used: where nothing is purged, none are noted.
+static bool may_be_dirty(intptr_t purgeable, size_t count) {
+  return purgeable >= (intptr_t)count || mx_option(purge_delay) < 0;
+}
+
 static bool may_have_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
-  if (mx_load_relaxed(&arena->purgeable_count) <= 0) return false;
+  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), 1)) return false;
   return mx_load_relaxed(&arena->lacks_dirty) > r->count;
 }
 
@@ -352,7 +351,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                                 node_match_t match, mx_slices_t* out) {
-  const bool has_dirty = mx_load_relaxed(&arenas->purgeable) > 0;
+  const bool has_dirty = may_be_dirty(mx_load_relaxed(&arenas->purgeable), 1);
   if (has_dirty && r->count <= DIRTY_FIRST_MAX) {
     const claim_t result = claim_any(arenas, r, PICK_DIRTY, match, out);
     if (result != CLAIM_NONE) return result;
@@ -379,7 +378,7 @@ static mx_noinline bool claim_patiently(mx_arenas_t* arenas, const mx_slices_req
   const uint64_t begin = mx_os_clock_msecs();
   // Without room to grow: where addresses are short, that is better than nothing.
   mx_slices_request_t bare = *r;
-  bare.room = bare.dirty_room = r->count;
+  bare.room = r->count;
   for (;;) {
     const int64_t seen = mx_load_relaxed(&mx_process_counters.arena_purges);
     const bool was_purging = (mx_load_acquire(&arenas->purging) != 0);
@@ -453,10 +452,8 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   if (MX_PARTS && mx_load_relaxed(&arena->has_parts)) {
     mx_arena_drop_parts(arena, index, count);
   }
-  const size_t per_slice = mx_arena_bits_per_slice();
-  const size_t all = count * per_slice;
-  const size_t present = mx_bits_count(arena->present, index * per_slice, all);
-  if (present == all || (count == 1 && present > 0)) {
+  const size_t present = mx_arena_present_in(arena, index, count);
+  if (present == count * mx_arena_bits_per_slice() || (count == 1 && present > 0)) {
     mx_bits_set(arena->dirty, index, count);
     if (!arena->is_pinned) mx_arena_schedule_purge(arenas, arena, index, count);
     return;
@@ -464,7 +461,7 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   for (size_t i = index, n; i < index + count; i += n) {
     bool is_used = false;
     for (n = 0; i + n < index + count; n++) {
-      const bool used = (mx_bits_count(arena->present, (i + n) * per_slice, per_slice) > 0);
+      const bool used = (mx_arena_present_in(arena, i + n, 1) > 0);
       if (n > 0 && used != is_used) break;
       is_used = used;
     }
@@ -497,6 +494,23 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   if (mx_add_relaxed(&arena->free_slices, count) == 0) note_not_full(arenas, arena);
   if (!arena->is_pinned) mx_arenas_after_free(arenas);
   if (mx_arena_has_plots(arena)) mx_plot_leave(arenas, arena, index, count);
+}
+
+// Whether more than half of a run's memory is there.
+static bool is_there(const mx_arena_t* arena, size_t index, size_t count) {
+  return mx_arena_present_in(arena, index, count) > count * mx_arena_bits_per_slice() / 2;
+}
+
+bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
+                              size_t count) {
+  mx_check(count > 0 && index >= count);
+  if (MX_SCATTER || mx_arena_has_plots(arena)) return false;
+  if (!may_be_dirty(mx_load_relaxed(&arenas->purgeable), count)) return false;
+  const size_t usable = mx_load_relaxed(&arena->usable);
+  if (index + count > usable || mx_bits_count(arena->dirty, index, count) == count) return false;
+  if (!is_there(arena, index - count, count)) return false;
+  const size_t i = mx_bits_find_run(arena->free, arena->dirty, usable, count, 0, 1, 0);
+  return i != SIZE_MAX && is_there(arena, i, count);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,

@@ -153,7 +153,7 @@ static bool fresh_slices(mx_arenas_t* arenas, const mx_slices_request_t* request
   return mx_slices_map_first(arenas, request, mx_page_fence(size) + size, out);
 }
 
-mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (mx_load_relaxed(&heap->cached_count) > 0) {
     mx_lock_acquire(&heap->lock);  // other threads may want one, too
@@ -165,11 +165,7 @@ mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages) {
   const size_t size = mx_bin_size(bin);
   const int node = mx_heap_node(heap);
   const size_t count = mx_page_first_slices(size), most = mx_page_slices_for(size);
-  // Used memory serves however little of it there is, but for the second page, which is often
-  // the last of its size: that one shall be able to grow.
-  const size_t dirty_room = (full_pages == 1 ? most : count);
-  const mx_slices_request_t request = {count, most, dirty_room, 1, heap->arena, node, false,
-                                       true};
+  const mx_slices_request_t request = {count, most, 1, heap->arena, node, false, true};
   mx_slices_t slices;
   mx_arenas_t* arenas = &heap->subproc->arenas;
   if (mx_heap_is_isolated(heap)) {

@@ -11,9 +11,8 @@ mx_inline bool mx_page_is_closed(const mx_page_t* page) {
 }
 
 MX_BEGIN_DECLS
-// Makes a page for a heap; NULL when out of memory. The caller owns it, and has so many full ones
-// of the bin.
-mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin, size_t full_pages);
+// Makes a page for a heap; NULL when out of memory. The caller owns it.
+mx_page_t* mx_page_fresh(mx_heap_t* heap, size_t bin);
 // As mx_page_grow, for a page of the heap: what it gets is on the heap's node, too. True: it got
 // some.
 bool mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page);

@@ -366,7 +366,7 @@ static void unmap_apart(mx_page_t* page) {
 
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,
                               mx_slices_t* out) {
-  const mx_slices_request_t request = {count, count, count, align, heap->arena, mx_heap_node(heap),
+  const mx_slices_request_t request = {count, count, align, heap->arena, mx_heap_node(heap),
                                        is_growing, false};
   const size_t most = (size_t)mx_option(arena_max_object_size) * MX_KIB;
   if (mx_heap_is_isolated(heap)) {

@@ -202,7 +202,7 @@ static mx_page_t* new_page(mx_theap_t* theap, size_t bin) {
   mx_page_t* const page = mx_retained_convert(theap, bin);
   if (page != NULL) return page;
   mx_retained_make_up(theap);
-  return mx_page_fresh(theap->heap, bin, theap->lists.full_count[bin]);
+  return mx_page_fresh(theap->heap, bin);
 }
 
 static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {

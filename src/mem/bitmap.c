@@ -39,11 +39,17 @@ static size_t find_anywhere(const mx_bits_t* a, const mx_bits_t* b, size_t bits,
                             size_t from) {
   uint64_t wanted = ~(uint64_t)0 << from % MX_WORD_BITS;
   size_t before = 0;
-  for (size_t i = from / MX_WORD_BITS; i * MX_WORD_BITS < bits; i++, wanted = ~(uint64_t)0) {
+  const size_t end = mx_div_up(bits, MX_WORD_BITS);
+  for (size_t i = from / MX_WORD_BITS; i < end; i++, wanted = ~(uint64_t)0) {
     uint64_t word = mx_load_relaxed(&a[i]) & wanted;
     if (b != NULL) word &= mx_load_relaxed(&b[i]);
     if (word == 0) {
       before = 0;
+      // Where little of an arena waits, that is most of a search.
+      while (b != NULL && i + 1 < end &&
+             (mx_load_relaxed(&a[i + 1]) & mx_load_relaxed(&b[i + 1])) == 0) {
+        i++;
+      }
       continue;
     }
     const size_t found = search_word(word, n, &before);

@@ -221,7 +221,7 @@ static void twice_check(void) {
 // ---- slices --------------------------------------------------------------------------------------
 
 static bool take(size_t count, mx_slices_t* out) {
-  const mx_slices_request_t request = {count, count, count, 1, NULL, -1, false, false};
+  const mx_slices_request_t request = {count, count, 1, NULL, -1, false, false};
   return mx_slices_alloc(&mx_subproc_main.arenas, &request, out);
 }
 static void write_all(const mx_slices_t* s) {

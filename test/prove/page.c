@@ -142,6 +142,12 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   claim(is_carved);
   return nondet_bool();
 }
+bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
+                              size_t count) {
+  (void)arenas, (void)arena;
+  claim(count >= 1 && index == prove_page.slice_index + prove_page.slice_count);
+  return nondet_bool();
+}
 mx_commit_t mx_arena_map_parts(mx_arena_t* arena, const void* start, size_t size) {
   (void)arena, (void)start, (void)size;
   return nondet_bool() ? MX_COMMIT_DONE : MX_COMMIT_REFUSED;

@@ -39,7 +39,7 @@ static mx_arena_t* bring(mx_arenas_t* arenas, size_t slices) {
 }
 
 static bool take_of(mx_arena_t* arena, size_t count, size_t align, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, align, arena, -1, false, false};
+  const mx_slices_request_t request = {count, count, align, arena, -1, false, false};
   return mx_slices_alloc(&mine, &request, got);
 }
 
@@ -297,7 +297,7 @@ static void test_pinned(void) {
 
 // Of the node that is asked for, or of one that is made for it; else of any.
 static void test_nodes(void) {
-  const mx_slices_request_t request = {4, 4, 4, 4, NULL, 1, false, false};
+  const mx_slices_request_t request = {4, 4, 4, NULL, 1, false, false};
   mx_slices_t got;
   mx_arena_t* const here = bring(&mine, 64);
   here->numa_node = 0;
@@ -312,7 +312,7 @@ static void test_nodes(void) {
   there->numa_node = 2;
   EXPECT(mx_slices_alloc(&mine, &request, &got) && at_all() == 2);  // better than none
   give_back(&got);
-  const mx_slices_request_t named = {4, 4, 4, 1, here, 1, false, false};
+  const mx_slices_request_t named = {4, 4, 1, here, 1, false, false};
   EXPECT(mx_slices_alloc(&mine, &named, &got) && got.arena == here);
   give_back(&got);
   mi_option_disable(mi_option_disallow_os_alloc);

@@ -30,7 +30,7 @@ int main(void) {
   mx_theap_t* const theap = mx_thread_theap();
   const mx_page_t* first = NULL;
   for (size_t i = 0; i < PAGES; i++) {
-    mx_page_t* const page = mx_page_fresh(theap->heap, BIN, false);
+    mx_page_t* const page = mx_page_fresh(theap->heap, BIN);
     if (page == NULL) return 77;
     if (first == NULL) first = page;
     mx_theap_adopt(theap, page);

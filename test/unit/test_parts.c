@@ -62,7 +62,7 @@ static void test_larger(void) {
 }
 
 static bool take(size_t count, bool is_carved, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, 1, NULL, -1, false, is_carved};
+  const mx_slices_request_t request = {count, count, 1, NULL, -1, false, is_carved};
   return mx_slices_alloc(arenas(), &request, got);
 }
 

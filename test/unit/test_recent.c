@@ -23,7 +23,7 @@ typedef struct owner_s {
 
 static mx_arenas_t* arenas(void) { return &mx_subproc_main.arenas; }
 
-static const mx_slices_request_t one = {1, 1, 1, 1, NULL, -1, false, false};
+static const mx_slices_request_t one = {1, 1, 1, NULL, -1, false, false};
 
 static void give_back(owner_t* owner) {
   for (size_t i = 0; i < SLICES; i++) {

@@ -234,6 +234,9 @@ static void oldest_makes_up(void) {
   const intptr_t before = slices_in_use();
   large[0] = mi_malloc(LARGE);
   EXPECT(slices_kept() == kept - 1 && oldest() != page && slices_in_use() == before);
+  mi_free(large[0]);
+  mi_collect(true);
+  large[0] = mi_malloc(LARGE);  // in a page with room behind it
   size_t growths = 0;
   for (int i = 1; i < LARGE_BLOCKS; i++) {
     const mx_page_t* const current = mx_pagemap_get(large[i - 1]);
@@ -242,6 +245,7 @@ static void oldest_makes_up(void) {
     all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
     kept = slices_kept();
     page = oldest();
+    mx_arenas_purge(&mx_subproc_main.arenas, true);  // the page would end where used memory waits
     large[i] = mi_malloc(LARGE);
     if (mx_pagemap_get(large[i]) != current || current->slice_count == has) continue;
     EXPECT(slices_kept() == kept - 1 && oldest() != page);

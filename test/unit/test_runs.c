@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Where runs of slices come from: the arena of the node that is asked for, or one of any node; and a
 // place of its own for a block that will grow, of which nothing is left behind when it goes; and used
-// memory for a page of which many more will come, wherever enough of it lies in a row. And where OS pages
-// that wait may move to.
+// memory for a page, wherever enough of it lies in a row. And where OS pages that wait may move to, where
+// a page ends while used memory waits, and what rounds of tables need.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int failures;
 static mx_arenas_t* arenas(void) { return &mx_subproc_main.arenas; }
 
 static bool take(size_t count, int node, bool grows, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, 1, NULL, node, grows, false};
+  const mx_slices_request_t request = {count, count, 1, NULL, node, grows, false};
   return mx_slices_alloc(arenas(), &request, got);
 }
 
@@ -73,8 +73,7 @@ static void test_nodes(void) {
 #define RUN ((size_t)12)
 #define BLOCK ((size_t)40 * 1024)
 
-// Blocks get most of the memory that waits in short runs, once there are two full pages of them, the
-// second of which has fresh memory to grow; what else was used before may have some behind it, too.
+// Blocks get most of the memory that waits in short runs.
 static void test_pages_in_used_runs(void) {
   mi_option_set(mi_option_purge_delay, 100000);
   mx_slices_t few, runs[RUNS], stops[RUNS];
@@ -106,6 +105,76 @@ static void test_pages_in_used_runs(void) {
   give_back(&few);
 }
 
+static void touch(const mx_slices_t* slices) {
+  memset(slices->start, 1, slices->count * MX_SLICE_SIZE);
+  mx_arena_touch(slices->arena, slices->start, slices->count * MX_SLICE_SIZE);
+}
+
+// A page that would take fresh slices behind it ends where as many used ones wait, if both they and
+// what it has hold something.
+static void test_page_ends(long delay) {
+  mi_option_set(mi_option_purge_delay, 100000);
+  mx_arenas_purge(arenas(), true);
+  mi_option_set(mi_option_purge_delay, delay);
+  mx_slices_t waits, own;
+  if (!take(4, -1, false, &waits)) return;
+  mx_arena_t* const arena = waits.arena;
+  const size_t at = arena->slices / 8 * 5, next = at + 2;  // where nobody was
+  EXPECT(mx_arena_claim(arena, at, 2));
+  EXPECT(mx_slices_hand_out(arenas(), arena, at, 2, &own) == MX_COMMIT_DONE);
+  touch(&own);
+  touch(&waits);
+  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  give_back(&waits);
+  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 1));
+  mx_bits_set(arena->dirty, next, 2);
+  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  mx_bits_clear(arena->dirty, next, 2);
+  mx_arena_untouch(arena, own.start, 2 * MX_SLICE_SIZE);
+  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  touch(&own);
+  mx_arena_untouch(arena, waits.start, 4 * MX_SLICE_SIZE);
+  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  mx_arena_touch(arena, waits.start, 4 * MX_SLICE_SIZE);
+  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, mx_load_relaxed(&arena->usable) - 1, 2));
+  give_back(&own);
+}
+
+#define TABLES 10
+#define ROUNDS 20
+
+// Tables that double: how many OS pages hold something afterwards.
+static size_t double_tables(mx_arena_t* arena) {
+  unsigned char* tables[TABLES] = {0};
+  for (size_t size = 1024; size <= MX_MIB; size *= 2) {
+    for (int i = 0; i < TABLES; i++) {
+      unsigned char* const table = (unsigned char*)mi_calloc(size, 1);
+      memset(table, 1, size);
+      mi_free(tables[i]);
+      tables[i] = table;
+    }
+  }
+  for (int i = 0; i < TABLES; i++) mi_free(tables[i]);
+  return mx_arena_present_in(arena, 0, arena->slices);
+}
+
+// They need not much more than what is in use, however often they come.
+static void test_rounds(void) {
+  mi_option_set(mi_option_purge_delay, 100000);
+  mx_arenas_purge(arenas(), true);
+  mi_option_set(mi_option_purge_delay, -1);
+  mx_slices_t any;
+  if (!take(1, -1, false, &any)) return;
+  const size_t first = double_tables(any.arena);
+  size_t last = first;
+  for (int i = 1; i < ROUNDS; i++) last = double_tables(any.arena);
+  printf("%zu OS pages for a round of tables, %zu for %d\n", first, last, ROUNDS);
+  EXPECT(last * mx_facts.os_page <= 2 * TABLES * MX_MIB);
+  give_back(&any);
+}
+
 #define MOVED ((size_t)64)
 #define CHUNK ((size_t)16)  // slices that move at once, aligned in addresses
 
@@ -133,7 +202,7 @@ static void test_moving(void) {
   const mx_arena_t* const a = fresh.arena;
   const size_t per = mx_arena_bits_per_slice();
   EXPECT(mx_bits_count(a->present, fresh.index * per, fresh.count * per) == 0);
-  const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 2 * MOVED, 1, whole, -1, false, false};
+  const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 1, whole, -1, false, false};
   EXPECT(mx_slices_alloc(arenas(), &request, &given) && given.arena == whole);
   memset(waits.start, 1, MOVED * MX_SLICE_SIZE);
   mx_arena_touch(waits.arena, waits.start, MOVED * MX_SLICE_SIZE);
@@ -206,6 +275,9 @@ int main(void) {
   if (!MX_SCATTER) test_growing();
   if (!MX_SCATTER) test_pages_in_used_runs();
   if (!MX_SCATTER) test_moving();
+  if (!MX_SCATTER) test_page_ends(100000);
+  if (!MX_SCATTER) test_page_ends(-1);
+  if (!MX_SCATTER) test_rounds();
   test_nodes();
   printf("runs: %d failures\n", failures);
   return failures != 0;

@@ -241,7 +241,7 @@ static void large_os_pages(void) {
   // Arenas of them, where the option says so, as long as there are any.
   static mx_arenas_t mine;
   mx_slices_t got;
-  const mx_slices_request_t request = {4, 4, 4, 1, NULL, -1, false, false};
+  const mx_slices_request_t request = {4, 4, 1, NULL, -1, false, false};
   mi_option_set(mi_option_allow_large_os_pages, 1);
   mock_large(1, 0, false);
   check(mx_slices_alloc(&mine, &request, &got) && got.arena->is_pinned);
@@ -264,7 +264,7 @@ static void parts_that_go(void) {
   const bool is_scarce = mx_os_is_scarce();
   const int64_t reserved = mx_load_relaxed(&mx_process_counters.reserved.current);
   mx_store_relaxed(&mx_os_scarce, true);
-  const mx_slices_request_t request = {1, 1, 1, 1, NULL, -1, false, true};
+  const mx_slices_request_t request = {1, 1, 1, NULL, -1, false, true};
   check(mx_slices_alloc(&mine, &request, &got));
   check(!MX_PARTS || mx_load_relaxed(&got.arena->has_parts));
   mx_arenas_destroy(&mine);

@@ -22,7 +22,7 @@ static size_t large(void) { return large_size() / MX_SLICE_SIZE; }
 
 static mx_slices_t take(size_t count) {
   mx_slices_t got;
-  const mx_slices_request_t request = {count, count, count, 1, arena, -1, false, false};
+  const mx_slices_request_t request = {count, count, 1, arena, -1, false, false};
   check(mx_slices_alloc(&mine, &request, &got));
   return got;
 }

@@ -18,7 +18,7 @@ static int64_t committed(void) { return mx_load_relaxed(&mx_process_counters.com
 static intptr_t purgeable(void) { return mx_load_relaxed(&mine.purgeable); }
 
 static bool take_of(mx_arena_t* arena, size_t count, size_t align, mx_slices_t* got) {
-  const mx_slices_request_t request = {count, count, count, align, arena, -1, false, false};
+  const mx_slices_request_t request = {count, count, align, arena, -1, false, false};
   return mx_slices_alloc(&mine, &request, got);
 }
 

@@ -43,7 +43,7 @@ static void end(void) {
 
 static mx_slices_t take_for(size_t count, bool is_page) {
   mx_slices_t got;
-  const mx_slices_request_t request = {count, count, count, 1, arena, -1, false, is_page};
+  const mx_slices_request_t request = {count, count, 1, arena, -1, false, is_page};
   check(mx_slices_alloc(&mine, &request, &got));
   mx_arena_touch(arena, got.start, count * MX_SLICE_SIZE);
   return got;
@@ -275,14 +275,14 @@ static void test_refaults(void) {
   mock_sleep(5);
   const mx_slices_t second = take_for(1, true), huge = take(3);
   check(gone() == 38 && keep() == 2);
-  mx_arenas_note_fresh(&mine, NULL, 5);
+  mx_arenas_note_fresh(&mine, 5);
   check(gone() == 33 && keep() == 7 && mx_load_relaxed(&mine.keep_until) == until);
   // Where as much waits it would not have helped to wait longer.
   give_back(huge);
-  mx_arenas_note_fresh(&mine, NULL, 3);
-  mx_arenas_note_fresh(&mine, NULL, 1);
+  mx_arenas_note_fresh(&mine, 3);
+  mx_arenas_note_fresh(&mine, 1);
   check(gone() == 33 && keep() == 7);
-  mx_arenas_note_fresh(&mine, NULL, 4);
+  mx_arenas_note_fresh(&mine, 4);
   check(gone() == 32 && keep() == 8);
   // So many stay; what comes then is looked at when fewer may.
   const mx_slices_t more = take(17);
@@ -304,40 +304,37 @@ static void test_refaults(void) {
   mx_store_relaxed(&mine.keep, (intptr_t)4);
   // No more than what went is wanted again.
   mx_store_relaxed(&mine.gone, (intptr_t)2);
-  mx_arenas_note_fresh(&mine, NULL, 50);
+  mx_arenas_note_fresh(&mine, 50);
   check(gone() == 0 && keep() == 6);
-  mx_arenas_note_fresh(&mine, NULL, 50);
+  mx_arenas_note_fresh(&mine, 50);
   check(gone() == 0 && keep() == 6);
   mx_store_relaxed(&mine.keep, (intptr_t)0);
   mock_sleep(7);
-  mx_arenas_note_fresh(&mine, NULL, 50);
+  mx_arenas_note_fresh(&mine, 50);
   check(keep() == 0 && mx_load_relaxed(&mine.keep_until) < now() + KEEP_MSECS);
   give_back(first);
   give_back(second);
   end();
 }
 
-// A page takes what lies behind it, however much waits elsewhere: a loop that gives back what such
-// a page grows into would do so each time.
-static void test_refaults_elsewhere(void) {
+// Where as much waits, but not as one run, a share of what is in use may wait for that.
+static void test_refaults_in_pieces(void) {
   begin(256, 100);
   give_back(take(40));
   tick_after(101);
-  const mx_slices_t all = take(160);
-  mx_store_relaxed(&mine.gone, (intptr_t)40);
-  mx_store_relaxed(&mine.keep, (intptr_t)12);  // more than may wait for pieces
-  mx_slices_free(&mine, arena, all.index, 63);
-  mx_arenas_note_fresh(&mine, arena, 1);
-  check(waiting() == 63 && keep() == 12);
-  mx_slices_free(&mine, arena, all.index + 64, 40);
-  mx_arenas_note_fresh(&mine, arena, 1);
-  check(waiting() == 103 && keep() == 12);
-  mx_slices_free(&mine, arena, all.index + 63, 1);
-  mx_arenas_note_fresh(&mine, NULL, 2);
-  check(waiting() == 104 && keep() == 12);
-  mx_arenas_note_fresh(&mine, arena, 2);
-  check(gone() == 38 && keep() == 14);
-  mx_slices_free(&mine, arena, all.index + 104, 56);
+  const mx_slices_t all = take(80);
+  check(gone() == 40 && keep() == 0);
+  mx_slices_free(&mine, arena, all.index, 16);
+  const intptr_t share = 64 / 4;
+  mx_arenas_note_fresh(&mine, 4);
+  check(waiting() == 16 && keep() == 4);
+  mx_arenas_note_fresh(&mine, 15);
+  check(keep() == share && gone() == 40 - share);
+  mx_arenas_note_fresh(&mine, 15);
+  check(keep() == share && gone() == 40 - share);
+  mx_arenas_note_fresh(&mine, 20);  // more than waits
+  check(keep() == share + 4);
+  mx_slices_free(&mine, arena, all.index + 16, 64);
   end();
 }
 
@@ -362,7 +359,7 @@ static void test_large(void) {
   check(waiting() == 0 && mx_bits_count(arena->large, 0, arena->slices) == 2);
   check(mx_bits_count(arena->committed, large.index, 4) == 4 && is_there(large.index, 4));
   mx_slices_t again;
-  const mx_slices_request_t request = {4, 4, 4, 1, arena, -1, false, false};
+  const mx_slices_request_t request = {4, 4, 1, arena, -1, false, false};
   check(mx_slices_alloc(&mine, &request, &again) && !again.is_zero);
   check(again.index == large.index);
   give_back(got);
@@ -419,8 +416,8 @@ static void test_settle(void) {
 static void test_end(void) {
   begin(64, 100);
   mx_slices_t most, last;
-  const mx_slices_request_t all_but_few = {59, 59, 59, 1, arena, -1, false, false};
-  const mx_slices_request_t few = {5, 5, 5, 1, arena, -1, false, false};
+  const mx_slices_request_t all_but_few = {59, 59, 1, arena, -1, false, false};
+  const mx_slices_request_t few = {5, 5, 1, arena, -1, false, false};
   check(mx_slices_alloc(&mine, &all_but_few, &most));
   mx_bits_set(arena->dirty, 0, 64);
   check(mx_slices_alloc(&mine, &few, &last));
@@ -471,7 +468,7 @@ static void test_parts(bool can_map) {
   mi_option_set(mi_option_purge_delay, 100);
   arena = mx_arena_reserve(&mine, 1, -1);
   mx_slices_t got, whole;
-  const mx_slices_request_t request = {2, 2, 2, 1, arena, -1, false, true};
+  const mx_slices_request_t request = {2, 2, 1, arena, -1, false, true};
   mx_store_relaxed(&mx_os_scarce, true);
   check(mx_slices_alloc(&mine, &request, &got) && mx_slices_alloc(&mine, &request, &whole));
   check(mx_arena_reach(arena, got.start, mx_facts.os_page));
@@ -503,7 +500,7 @@ static void test_first_part(void) {
   mi_option_set(mi_option_purge_delay, -1);
   arena = mx_arena_reserve(&mine, 1, -1);
   mx_slices_t got;
-  const mx_slices_request_t request = {2, 2, 2, 1, arena, -1, false, true};
+  const mx_slices_request_t request = {2, 2, 1, arena, -1, false, true};
   mx_store_relaxed(&mx_os_scarce, true);
   for (int is_waiting = 0; is_waiting < 2; is_waiting++) {
     mx_arena_unmap_free(&mine, arena);
@@ -531,13 +528,13 @@ int main(int argc, char** argv) {
   test_used_again();
   test_extremes();
   test_bound(0, 0, FLOOR, BATCH);
-  test_bound(80, 0, FLOOR + 80 / 8, BATCH);
+  test_bound(80, 0, FLOOR + 80 / 4, BATCH);
   test_bound(0, 25, FLOOR + 25, BATCH);
   test_background();
   test_limit();
   test_least_run();
   if (!MX_SCATTER) test_refaults();
-  if (!MX_SCATTER) test_refaults_elsewhere();
+  if (!MX_SCATTER) test_refaults_in_pieces();
   test_large();
   test_end();
   test_unmap();
