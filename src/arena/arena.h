@@ -201,8 +201,7 @@ void mx_arenas_destroy(mx_arenas_t* arenas);
 
 // Whether a page that takes `count` more slices from `index` on, right behind it, would have fresh
 // ones, while as many used ones wait in one piece. Not where a page's blocks are hardly touched.
-bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
-                              size_t count);
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count);
 
 // Allocates a run of slices, committed; reserves an arena when it must. False: out of memory.
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);

@@ -501,11 +501,10 @@ static bool is_there(const mx_arena_t* arena, size_t index, size_t count) {
   return mx_arena_present_in(arena, index, count) > count * mx_arena_bits_per_slice() / 2;
 }
 
-bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
-                              size_t count) {
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index >= count);
   if (MX_SCATTER || mx_arena_has_plots(arena)) return false;
-  if (!may_be_dirty(mx_load_relaxed(&arenas->purgeable), count)) return false;
+  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), count)) return false;
   const size_t usable = mx_load_relaxed(&arena->usable);
   if (index + count > usable || mx_bits_count(arena->dirty, index, count) == count) return false;
   if (!is_there(arena, index - count, count)) return false;

@@ -142,9 +142,8 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   claim(is_carved);
   return nondet_bool();
 }
-bool mx_slices_wait_elsewhere(const mx_arenas_t* arenas, const mx_arena_t* arena, size_t index,
-                              size_t count) {
-  (void)arenas, (void)arena;
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count) {
+  (void)arena;
   claim(count >= 1 && index == prove_page.slice_index + prove_page.slice_count);
   return nondet_bool();
 }

@@ -124,21 +124,26 @@ static void test_page_ends(long delay) {
   EXPECT(mx_slices_hand_out(arenas(), arena, at, 2, &own) == MX_COMMIT_DONE);
   touch(&own);
   touch(&waits);
-  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
   give_back(&waits);
-  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 2));
-  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 1));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 1));
+  // What waits nowhere, as in memory that the program brought, no page would look for.
+  const intptr_t noted = mx_load_relaxed(&arena->purgeable_count);
+  mx_store_relaxed(&arena->purgeable_count, (intptr_t)0);
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2) == (delay < 0));
+  mx_store_relaxed(&arena->purgeable_count, noted);
   mx_bits_set(arena->dirty, next, 2);
-  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
   mx_bits_clear(arena->dirty, next, 2);
   mx_arena_untouch(arena, own.start, 2 * MX_SLICE_SIZE);
-  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
   touch(&own);
   mx_arena_untouch(arena, waits.start, 4 * MX_SLICE_SIZE);
-  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
   mx_arena_touch(arena, waits.start, 4 * MX_SLICE_SIZE);
-  EXPECT(mx_slices_wait_elsewhere(arenas(), arena, next, 2));
-  EXPECT(!mx_slices_wait_elsewhere(arenas(), arena, mx_load_relaxed(&arena->usable) - 1, 2));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, mx_load_relaxed(&arena->usable) - 1, 2));
   give_back(&own);
 }
 
