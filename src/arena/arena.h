@@ -199,9 +199,9 @@ void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to);
 // Unmaps all arenas. Nothing of them may be used any more.
 void mx_arenas_destroy(mx_arenas_t* arenas);
 
-// Whether a page that takes `count` more slices from `index` on, right behind it, would have fresh
-// ones, while as many used ones wait in one piece. Not where a page's blocks are hardly touched.
-bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count);
+// Whether a page that takes `need` more slices from `index` on, right behind it, would have fresh
+// ones, while `run` used ones, what the next page takes, wait in one piece.
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need, size_t run);
 
 // Allocates a run of slices, committed; reserves an arena when it must. False: out of memory.
 bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* request, mx_slices_t* out);

@@ -109,7 +109,8 @@ static bool is_plain_run(const mx_slices_request_t* r) {
 static bool note_lack(const mx_arenas_t* arenas, mx_arena_t* arena, const mx_slices_request_t* r,
                       bool dirty) {
   mx_atomic(size_t)* const lacks = (dirty ? &arena->lacks_dirty : &arena->lacks);
-  if (!is_plain_run(r) || mx_load_relaxed(lacks) <= r->count) return false;
+  const bool counts = (dirty ? r->align == 1 : is_plain_run(r));
+  if (!counts || mx_load_relaxed(lacks) <= r->count) return false;
   mx_store_relaxed(lacks, r->count);
   mx_fence_seq_cst();
   if (find_place(arenas, arena, r, dirty, 0) == SIZE_MAX) return false;
@@ -501,15 +502,15 @@ static bool is_there(const mx_arena_t* arena, size_t index, size_t count) {
   return mx_arena_present_in(arena, index, count) > count * mx_arena_bits_per_slice() / 2;
 }
 
-bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count) {
-  mx_check(count > 0 && index >= count);
-  if (MX_SCATTER || mx_arena_has_plots(arena)) return false;
-  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), count)) return false;
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need, size_t run) {
+  mx_check(need > 0 && need <= run && need <= index);
+  if (MX_SCATTER || mx_arena_has_plots(arena) || arena->is_exclusive) return false;
+  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), run)) return false;
   const size_t usable = mx_load_relaxed(&arena->usable);
-  if (index + count > usable || mx_bits_count(arena->dirty, index, count) == count) return false;
-  if (!is_there(arena, index - count, count)) return false;
-  const size_t i = mx_bits_find_run(arena->free, arena->dirty, usable, count, 0, 1, 0);
-  return i != SIZE_MAX && is_there(arena, i, count);
+  if (mx_load_relaxed(&arena->lacks_dirty) <= run || index + need > usable) return false;
+  if (!is_there(arena, index - need, need) || is_there(arena, index, need)) return false;
+  const size_t i = mx_bits_find_run(arena->free, arena->dirty, usable, run, 0, 1, 0);
+  return i != SIZE_MAX && is_there(arena, i, run);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,

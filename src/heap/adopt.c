@@ -120,6 +120,7 @@ static mx_page_t* take_kept_page(mx_heap_t* heap, size_t bin) {
     heap->cached[i] = heap->cached[count - 1];
     mx_store_relaxed(&heap->cached_count, count - 1);
     mx_check(page->capacity > 0 && page->free == NULL && page->used == 0);
+    page->is_final = 0;
     page->capacity = (uint32_t)mx_min(page->capacity, RELINK_MAX);
     mx_page_link_in_order(page, 0, page->capacity);
     return page;

@@ -119,6 +119,7 @@ void mx_retained_begin(mx_theap_t* theap, mx_page_t* page) {
   const bool is_kept = (page->retained_slot != 0 && page->used == 0);
   if (BEGINS_ANEW && is_kept && is_used_up(page) && !mx_page_has_holes(page)) {
     page->capacity = 0;
+    page->is_final = 0;
     page->free = NULL;
   }
   mx_retained_forget(theap, page);

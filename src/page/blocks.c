@@ -101,7 +101,8 @@ static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
   const size_t next = page->slice_index + page->slice_count;
   const size_t all = mx_page_slices_for(page->block_size);
   const size_t ahead = mx_min(slices_ahead(page, all), all - page->slice_count);
-  if (mx_slices_wait_elsewhere(page->arena, next, need)) return 0;
+  const size_t run = mx_page_first_slices(page->block_size);
+  if (mx_slices_wait_elsewhere(page->arena, next, need, run)) return 0;
   if (ahead > need && mx_slices_extend(arenas, page->arena, next, ahead, true)) return ahead;
   return mx_slices_extend(arenas, page->arena, next, need, true) ? need : 0;
 }

@@ -92,7 +92,7 @@ struct mx_page_s {
   uint32_t reserved;  // blocks that fit when it has all its slices; constant, 0 if huge
   uint8_t bin;
   uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
-  uint8_t is_final : 1;        // `capacity` is: the next slice is somebody else's
+  uint8_t is_final : 1;        // `capacity` is: what lies behind is not taken
   uint8_t retained_slot : 6;   // empty and kept: its place in theap->retained.pages + 1, else 0
   mx_atomic(uint8_t) lend;     // whether others may look for holes: see holes.h
   mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0

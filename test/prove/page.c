@@ -142,9 +142,10 @@ bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
   claim(is_carved);
   return nondet_bool();
 }
-bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t count) {
+bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need, size_t run) {
   (void)arena;
-  claim(count >= 1 && index == prove_page.slice_index + prove_page.slice_count);
+  claim(need >= 1 && index == prove_page.slice_index + prove_page.slice_count);
+  claim(need <= run && need <= prove_page.slice_count);
   return nondet_bool();
 }
 mx_commit_t mx_arena_map_parts(mx_arena_t* arena, const void* start, size_t size) {

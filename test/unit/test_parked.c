@@ -269,7 +269,7 @@ static void* fills_many_pages(void* arg) {
 static void large_is_not_parked(void) {
   static void* blocks[400];
   pthread_t thread;
-  void* const huge = mi_malloc((size_t)1 << 30);  // of which an eighth may wait
+  void* const huge = mi_malloc((size_t)1 << 30);  // of which a quarter may wait
   EXPECT(pthread_create(&thread, NULL, fills_many_pages, blocks) == 0);
   pthread_join(thread, NULL);
   EXPECT(parked() == 0);

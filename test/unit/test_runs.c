@@ -10,6 +10,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/base/options.h"
 #include "../../src/heap/subproc.h"
+#include "../../src/mem/pagemap.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 
@@ -124,27 +125,62 @@ static void test_page_ends(long delay) {
   EXPECT(mx_slices_hand_out(arenas(), arena, at, 2, &own) == MX_COMMIT_DONE);
   touch(&own);
   touch(&waits);
-  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2, 2));
   give_back(&waits);
-  EXPECT(mx_slices_wait_elsewhere(arena, next, 2));
-  EXPECT(mx_slices_wait_elsewhere(arena, next, 1));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2, 2));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 1, 4));
   // What waits nowhere, as in memory that the program brought, no page would look for.
   const intptr_t noted = mx_load_relaxed(&arena->purgeable_count);
   mx_store_relaxed(&arena->purgeable_count, (intptr_t)0);
-  EXPECT(mx_slices_wait_elsewhere(arena, next, 2) == (delay < 0));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2, 2) == (delay < 0));
   mx_store_relaxed(&arena->purgeable_count, noted);
-  mx_bits_set(arena->dirty, next, 2);
-  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
-  mx_bits_clear(arena->dirty, next, 2);
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2, 5));  // only four lie in a row
+  mx_arena_touch(arena, mx_arena_slice(arena, next), 2 * MX_SLICE_SIZE);
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2, 2));
+  mx_arena_untouch(arena, mx_arena_slice(arena, next), 2 * MX_SLICE_SIZE);
   mx_arena_untouch(arena, own.start, 2 * MX_SLICE_SIZE);
-  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2, 2));
   touch(&own);
   mx_arena_untouch(arena, waits.start, 4 * MX_SLICE_SIZE);
-  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, next, 2, 2));
   mx_arena_touch(arena, waits.start, 4 * MX_SLICE_SIZE);
-  EXPECT(mx_slices_wait_elsewhere(arena, next, 2));
-  EXPECT(!mx_slices_wait_elsewhere(arena, mx_load_relaxed(&arena->usable) - 1, 2));
+  EXPECT(mx_slices_wait_elsewhere(arena, next, 2, 2));
+  EXPECT(!mx_slices_wait_elsewhere(arena, mx_load_relaxed(&arena->usable) - 1, 2, 2));
   give_back(&own);
+}
+
+#define WIDE ((size_t)160 * 1024)  // a page of these begins with three slices and takes two more
+#define WIDES 20
+
+// How many pages so many blocks have, while so many used slices wait between live ones.
+static size_t pages_beside(size_t waiting) {
+  mi_option_set(mi_option_purge_delay, 100000);
+  mi_collect(true);
+  mx_slices_t live;
+  if (!take(waiting + 4, -1, false, &live)) return 0;
+  touch(&live);
+  mx_slices_free(arenas(), live.arena, live.index + 2, waiting);
+  unsigned char* blocks[WIDES];
+  size_t pages = 0;
+  bool is_inside = false;
+  for (int i = 0; i < WIDES; i++) {
+    blocks[i] = (unsigned char*)mi_malloc(WIDE);
+    memset(blocks[i], 1, WIDE);
+    is_inside = is_inside || (blocks[i] > live.start && blocks[i] < live.start + (waiting + 4) * MX_SLICE_SIZE);
+    pages += (i == 0 || mx_pagemap_get(blocks[i]) != mx_pagemap_get(blocks[i - 1]));
+  }
+  EXPECT(is_inside == (waiting >= 3));
+  for (int i = 0; i < WIDES; i++) mi_free(blocks[i]);
+  mx_slices_free(arenas(), live.arena, live.index, 2);
+  mx_slices_free(arenas(), live.arena, live.index + 2 + waiting, 2);
+  return pages;
+}
+
+// A page does not end for a run that the next page would not take.
+static void test_wide(void) {
+  const size_t few = pages_beside(2), enough = pages_beside(3);
+  printf("%zu blocks: %zu pages beside 2 slices, %zu beside 3\n", (size_t)WIDES, few, enough);
+  EXPECT(few <= 2 && enough <= 3);
 }
 
 #define TABLES 10
@@ -277,6 +313,8 @@ int main(void) {
   test_places();
   test_unused();
   test_apart();
+  if (!MX_SCATTER && !MX_PADDING) test_wide();
+  mi_option_set(mi_option_purge_delay, -1);
   if (!MX_SCATTER) test_growing();
   if (!MX_SCATTER) test_pages_in_used_runs();
   if (!MX_SCATTER) test_moving();
