@@ -5,6 +5,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#ifndef _WIN32
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 #include "../../src/mem/bitmap.h"
 #include "../../src/mem/random.h"
@@ -119,6 +123,40 @@ static void check_find(void) {
   }
 }
 
+// Ones on both sides of words without any are no run, whether one bitmap is searched or two.
+static void check_gaps(void) {
+  enum { MANY = 9 };
+  mx_bits_t words[MANY], all[MANY];
+  for (size_t gap = 1; gap + 2 <= MANY; gap++) {
+    memset(words, 0, sizeof(words));
+    memset(all, 0xff, sizeof(all));
+    mx_bits_set(words, MX_WORD_BITS - 20, 20);
+    mx_bits_set(words, (gap + 1) * MX_WORD_BITS, 20);
+    const size_t bits_of_all = (gap + 2) * MX_WORD_BITS;
+    EXPECT(mx_bits_find_run(words, NULL, bits_of_all, 21, 0, 1, 0) == SIZE_MAX, gap, 0);
+    EXPECT(mx_bits_find_run(words, all, bits_of_all, 21, 0, 1, 0) == SIZE_MAX, gap, 1);
+    EXPECT(mx_bits_find_run(words, all, bits_of_all, 20, 64, 1, 0) == (gap + 1) * 64, gap, 2);
+  }
+}
+
+#ifndef _WIN32
+// A search ends with the words that have bits: what lies behind may be nobody's.
+static void check_end(void) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t* const mapped =
+      (uint8_t*)mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+  if (mapped == MAP_FAILED || mprotect(mapped + page, page, PROT_NONE) != 0) return;
+  for (size_t words = 1; words <= 3; words++) {
+    mx_bits_t* const last = (mx_bits_t*)(void*)(mapped + page) - words;
+    for (size_t bits_of_all = (words - 1) * 64 + 1; bits_of_all <= words * 64; bits_of_all += 21) {
+      EXPECT(mx_bits_find_run(last, NULL, bits_of_all, 1, 0, 1, 0) == SIZE_MAX, words, 0);
+      EXPECT(mx_bits_find_run(last, last, bits_of_all, 1, 0, 1, 0) == SIZE_MAX, words, 1);
+    }
+  }
+  munmap(mapped, 2 * page);
+}
+#endif
+
 // ---- threads -----------------------------------------------------------------------------------
 
 #define THREADS 2
@@ -194,6 +232,10 @@ int main(void) {
     }
   }
   EXPECT(bits[WORDS] == UINT64_MAX, 0, 0);
+  check_gaps();
+#ifndef _WIN32
+  check_end();
+#endif
   check_threads();
   check_draws();
   return failures != 0;
