@@ -224,9 +224,10 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
-// Whether so many slices may hold what was used: where nothing is purged, none are noted.
+// Whether so many slices may hold what was used: where nothing is purged, none are noted. Builds
+// that scatter take fresh ones then.
 static bool may_be_dirty(intptr_t purgeable, size_t count) {
-  return purgeable >= (intptr_t)count || mx_option(purge_delay) < 0;
+  return purgeable >= (intptr_t)count || (!MX_SCATTER && mx_option(purge_delay) < 0);
 }
 
 static bool may_have_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
