@@ -31,7 +31,7 @@ static size_t chunk_from(const mx_arena_t* arena, size_t index, size_t unit) {
 
 static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit, bool is_large) {
   return chunk + unit <= arena->slices && mx_bits_count(arena->purgeable, chunk, unit) == unit &&
-         mx_arena_present_in(arena, chunk, unit) > unit * mx_arena_bits_per_slice() / 2 &&
+         mx_arena_is_there(arena, chunk, unit) &&
          (!is_large || mx_bits_count(arena->large, chunk, unit) == unit);
 }
 

@@ -29,6 +29,10 @@ size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count) 
   return mx_bits_count(arena->present, index * per_slice, count * per_slice);
 }
 
+bool mx_arena_is_there(const mx_arena_t* arena, size_t index, size_t count) {
+  return mx_arena_present_in(arena, index, count) > count * mx_arena_bits_per_slice() / 2;
+}
+
 size_t mx_arena_touch(mx_arena_t* arena, const void* start, size_t size) {
   mx_check((const uint8_t*)start >= arena->start);
   if (size == 0) return 0;

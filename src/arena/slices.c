@@ -498,20 +498,16 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   if (mx_arena_has_plots(arena)) mx_plot_leave(arenas, arena, index, count);
 }
 
-// Whether more than half of a run's memory is there.
-static bool is_there(const mx_arena_t* arena, size_t index, size_t count) {
-  return mx_arena_present_in(arena, index, count) > count * mx_arena_bits_per_slice() / 2;
-}
-
 bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need, size_t run) {
   mx_check(need > 0 && need <= run && need <= index);
   if (MX_SCATTER || mx_arena_has_plots(arena) || arena->is_exclusive) return false;
   if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), run)) return false;
   const size_t usable = mx_load_relaxed(&arena->usable);
   if (mx_load_relaxed(&arena->lacks_dirty) <= run || index + need > usable) return false;
-  if (!is_there(arena, index - need, need) || is_there(arena, index, need)) return false;
+  if (!mx_arena_is_there(arena, index - need, need)) return false;
+  if (mx_arena_is_there(arena, index, need)) return false;
   const size_t i = mx_bits_find_run(arena->free, arena->dirty, usable, run, 0, 1, 0);
-  return i != SIZE_MAX && is_there(arena, i, run);
+  return i != SIZE_MAX && mx_arena_is_there(arena, i, run);
 }
 
 bool mx_slices_extend(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,

@@ -28,6 +28,11 @@ static bool take(size_t count, int node, bool grows, mx_slices_t* got) {
   return mx_slices_alloc(arenas(), &request, got);
 }
 
+static void touch(const mx_slices_t* slices) {
+  memset(slices->start, 1, slices->count * MX_SLICE_SIZE);
+  mx_arena_touch(slices->arena, slices->start, slices->count * MX_SLICE_SIZE);
+}
+
 static void give_back(const mx_slices_t* got) {
   mx_slices_free(arenas(), got->arena, got->index, got->count);
 }
@@ -83,8 +88,7 @@ static void test_pages_in_used_runs(void) {
   const size_t count = sizeof(blocks) / sizeof(blocks[0]);
   for (size_t i = 0; i < RUNS; i++) {
     if (!take(RUN, -1, false, &runs[i]) || !take(2, -1, false, &stops[i])) return;
-    memset(runs[i].start, 1, RUN * MX_SLICE_SIZE);
-    mx_arena_touch(runs[i].arena, runs[i].start, RUN * MX_SLICE_SIZE);
+    touch(&runs[i]);
   }
   mx_arena_t* const arena = runs[0].arena;
   for (size_t i = 0; i < RUNS; i++) give_back(&runs[i]);
@@ -104,11 +108,6 @@ static void test_pages_in_used_runs(void) {
   for (size_t i = 0; i < count; i++) mi_free(blocks[i]);
   for (size_t i = 0; i < RUNS; i++) give_back(&stops[i]);
   give_back(&few);
-}
-
-static void touch(const mx_slices_t* slices) {
-  memset(slices->start, 1, slices->count * MX_SLICE_SIZE);
-  mx_arena_touch(slices->arena, slices->start, slices->count * MX_SLICE_SIZE);
 }
 
 // A page that would take fresh slices behind it ends where as many used ones wait, if both they and
@@ -247,8 +246,7 @@ static void test_moving(void) {
   EXPECT(mx_bits_count(a->present, fresh.index * per, fresh.count * per) == 0);
   const mx_slices_request_t request = {2 * MOVED, 2 * MOVED, 1, whole, -1, false, false};
   EXPECT(mx_slices_alloc(arenas(), &request, &given) && given.arena == whole);
-  memset(waits.start, 1, MOVED * MX_SLICE_SIZE);
-  mx_arena_touch(waits.arena, waits.start, MOVED * MX_SLICE_SIZE);
+  touch(&waits);
   give_back(&waits);
   const intptr_t purgeable = mx_load_relaxed(&arenas()->purgeable);
   EXPECT(purgeable >= (intptr_t)MOVED);
