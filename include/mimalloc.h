@@ -1072,7 +1072,8 @@ mi_decl_export mi_subproc_id_t mi_subproc_current(void);
 mi_decl_export mi_subproc_id_t mi_subproc_new(void);
 
 /// Gives up a sub-process and frees everything in it. Its threads must have ended. The main one
-/// and NULL are ignored.
+/// and NULL are ignored; one that was given up before is an error, EINVAL, until mi_subproc_new()
+/// gives its id out again.
 ///
 /// Where malloc is the library's, that includes what the C library allocated for these threads and
 /// keeps: of a thread that they started, say, whose stack serves a later one. They should start none,
@@ -1774,7 +1775,8 @@ mi_decl_export bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int he
                                               bool visit_blocks, mi_block_visit_fun* visitor,
                                               void* arg);
 
-/// Gives up a sub-process whose threads have ended; its live blocks go to the main one.
+/// Gives up a sub-process whose threads have ended; its live blocks go to the main one. The main
+/// one, NULL and one that was given up before are as with mi_subproc_destroy().
 mi_decl_export void mi_subproc_delete(mi_subproc_id_t subproc);
 
 /// @}

@@ -11,19 +11,7 @@
 #include "../heap/heap.h"
 #include "../os/thread.h"
 #include "../service/stats.h"
-
-// ---- handles -----------------------------------------------------------------------------------
-
-static mx_subproc_t* this_subproc(void) {
-  mx_subproc_t* const subproc = mx_tls_theap->subproc;
-  return subproc == NULL ? &mx_subproc_main : subproc;
-}
-
-static mx_subproc_t* subproc_of(mi_subproc_id_t id) { return (mx_subproc_t*)id.opaque; }
-
-static mx_heap_t* heap_of(mi_heap_t* heap) {
-  return heap == NULL ? &this_subproc()->main_heap : (mx_heap_t*)(void*)heap;
-}
+#include "handles.h"
 
 // Sub-processes are numbered in the order of their list, the main one is 0.
 static uint64_t number_of(const mx_subproc_t* subproc) {
@@ -76,33 +64,34 @@ static void give_stats(mi_stats_t* to, mi_stats_t* stats) {
 }
 
 bool mi_stats_get(mi_stats_t* stats) mi_attr_noexcept {
-  const mi_subproc_id_t id = {this_subproc()};
-  return mi_subproc_stats_get(id, stats);
+  return mi_subproc_stats_get(mi_subproc_current(), stats);
 }
 
 bool mi_heap_stats_get(mi_heap_t* heap, mi_stats_t* stats) mi_attr_noexcept {
   if (!is_known(stats)) return false;
   mi_stats_t now;
-  mx_stats_of_heap(heap_of(heap), &now);
+  mx_stats_of_heap(mx_api_heap(heap), &now);
+  give_stats(stats, &now);
+  return true;
+}
+
+static bool get_of_subproc(mi_subproc_id_t id, mi_stats_t* stats,
+                           void (*take)(mx_subproc_t*, mi_stats_t*)) {
+  mx_subproc_t* const subproc = mx_api_subproc(id);
+  if (!is_known(stats) || subproc == NULL) return false;
+  mi_stats_t now;
+  take(subproc, &now);
   give_stats(stats, &now);
   return true;
 }
 
 bool mi_subproc_stats_get(mi_subproc_id_t subproc_id, mi_stats_t* stats) mi_attr_noexcept {
-  if (!is_known(stats) || subproc_of(subproc_id) == NULL) return false;
-  mi_stats_t now;
-  mx_stats_of_subproc(subproc_of(subproc_id), &now);
-  give_stats(stats, &now);
-  return true;
+  return get_of_subproc(subproc_id, stats, mx_stats_of_subproc);
 }
 
 bool mi_subproc_stats_get_exclusive(mi_subproc_id_t subproc_id, mi_stats_t* stats)
     mi_attr_noexcept {
-  if (!is_known(stats) || subproc_of(subproc_id) == NULL) return false;
-  mi_stats_t now;
-  mx_stats_of_subproc_alone(subproc_of(subproc_id), &now);
-  give_stats(stats, &now);
-  return true;
+  return get_of_subproc(subproc_id, stats, mx_stats_of_subproc_alone);
 }
 
 size_t mi_stats_get_bin_size(size_t bin) mi_attr_noexcept { return mx_stats_bin_size(bin); }
@@ -153,22 +142,21 @@ char* mi_stats_as_json(mi_stats_t* stats, size_t buf_size, char* buf) mi_attr_no
 }
 
 char* mi_stats_get_json(size_t buf_size, char* buf) mi_attr_noexcept {
-  mi_stats_t now;
-  mx_stats_of_subproc(this_subproc(), &now);
-  return to_json(&now, buf_size, buf);
+  return mi_subproc_stats_get_json(mi_subproc_current(), buf_size, buf);
 }
 
 char* mi_heap_stats_get_json(mi_heap_t* heap, size_t buf_size, char* buf) mi_attr_noexcept {
   mi_stats_t now;
-  mx_stats_of_heap(heap_of(heap), &now);
+  mx_stats_of_heap(mx_api_heap(heap), &now);
   return to_json(&now, buf_size, buf);
 }
 
 char* mi_subproc_stats_get_json(mi_subproc_id_t subproc_id, size_t buf_size,
                                 char* buf) mi_attr_noexcept {
-  if (subproc_of(subproc_id) == NULL) return NULL;
+  mx_subproc_t* const subproc = mx_api_subproc(subproc_id);
+  if (subproc == NULL) return NULL;
   mi_stats_t now;
-  mx_stats_of_subproc(subproc_of(subproc_id), &now);
+  mx_stats_of_subproc(subproc, &now);
   return to_json(&now, buf_size, buf);
 }
 
@@ -188,7 +176,7 @@ static void print_subproc(mx_subproc_t* subproc, mi_output_fun* fun, void* arg) 
 }
 
 void mi_stats_print_out(mi_output_fun* out, void* arg) mi_attr_noexcept {
-  print_subproc(this_subproc(), out, arg);
+  mi_subproc_stats_print_out(mi_subproc_current(), out, arg);
 }
 
 void mi_stats_print(void* out) mi_attr_noexcept {
@@ -207,13 +195,14 @@ void mi_thread_stats_print(void* out) mi_attr_noexcept {
 
 void mi_heap_stats_print_out(mi_heap_t* heap, mi_output_fun* out, void* arg) mi_attr_noexcept {
   mi_stats_t now;
-  mx_stats_of_heap(heap_of(heap), &now);
-  print(out, arg, "heap", heap_of(heap)->id, &now);
+  mx_stats_of_heap(mx_api_heap(heap), &now);
+  print(out, arg, "heap", mx_api_heap(heap)->id, &now);
 }
 
 void mi_subproc_stats_print_out(mi_subproc_id_t subproc_id, mi_output_fun* out,
                                 void* arg) mi_attr_noexcept {
-  if (subproc_of(subproc_id) != NULL) print_subproc(subproc_of(subproc_id), out, arg);
+  mx_subproc_t* const subproc = mx_api_subproc(subproc_id);
+  if (subproc != NULL) print_subproc(subproc, out, arg);
 }
 
 // Takes the record of the heap with the lowest id from `id` on; false when there is none. The lock
@@ -234,7 +223,7 @@ static bool heap_from_id(mx_subproc_t* subproc, uint64_t* id, mi_stats_t* stats)
 
 void mi_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id, mi_output_fun* out,
                                      void* arg) mi_attr_noexcept {
-  mx_subproc_t* const subproc = subproc_of(subproc_id);
+  mx_subproc_t* const subproc = mx_api_subproc(subproc_id);
   if (subproc == NULL) return;
   print_subproc(subproc, out, arg);
   mi_stats_t stats;
@@ -254,7 +243,7 @@ void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept {
 // ---- starting again ----------------------------------------------------------------------------
 
 void mi_heap_stats_merge_to_subproc(mi_heap_t* heap) {
-  mx_heap_t* const from = heap_of(heap);
+  mx_heap_t* const from = mx_api_heap(heap);
   if (from->subproc == NULL) return;  // nothing was allocated yet
   mx_lock_acquire(&from->lock);
   mx_counters_move_past(&from->subproc->counters, &from->counters);

@@ -9,6 +9,8 @@
 MX_BEGIN_DECLS
 // The calling thread's theap of a heap, made if need be; NULL with errno ENOMEM.
 mx_theap_t* mx_api_theap_search(mi_heap_t* heap);
+// NULL for none, and with an error for one that was given up.
+mx_subproc_t* mx_api_subproc(mi_subproc_id_t id);
 MX_END_DECLS
 
 // NULL is the main heap of the thread's sub-process.
@@ -34,7 +36,5 @@ mx_inline bool mx_api_is_last(mi_heap_t* heap) {
 mx_inline mx_theap_t* mx_api_theap_of(mi_heap_t* heap) {
   return mx_likely(mx_api_is_last(heap)) ? mx_tls_last : mx_api_theap_search(heap);
 }
-
-mx_inline mx_subproc_t* mx_api_subproc(mi_subproc_id_t id) { return (mx_subproc_t*)id.opaque; }
 
 #endif

@@ -336,6 +336,11 @@ mx_inline void mx_arena_count_purgeable(mx_arenas_t* arenas, mx_arena_t* arena, 
   mx_add_relaxed(&arenas->purgeable, count);
 }
 
+// Whether what holds nothing may be given back to the OS while its slices are in use.
+mx_inline bool mx_arena_is_discardable(const mx_arena_t* arena) {
+  return !arena->is_pinned && arena->commit_fn == NULL;
+}
+
 // Whether its slices are for heaps that have addresses of their own.
 mx_inline bool mx_arena_has_plots(const mx_arena_t* arena) {
   return MX_ISOLATE && arena->plots != NULL;

@@ -104,7 +104,7 @@ static void look_at(const mx_page_t* page) {
 static void discard_sparse(const mx_page_t* page) {
   mx_arena_t* const arena = page->arena;
   if (page->block_size < VAST_LEAST || arena == NULL) return;
-  if (arena->is_pinned || arena->commit_fn != NULL || mx_option(purge_delay) < 0) return;
+  if (!mx_arena_is_discardable(arena) || mx_option(purge_delay) < 0) return;
   // Addresses that are to have large OS pages are had anew without them when they are purged.
   if (mx_bits_count(arena->large, page->slice_index, page->slice_count) > 0) return;
   const size_t size = page->slice_count * MX_SLICE_SIZE;

@@ -211,6 +211,7 @@ static void unmap_spare(const spare_t* spare) {
 
 // Keeps what is inaccessible already, or gives it back.
 static void put_spare(const spare_t* spare) {
+  mx_check(spare->bytes > 0);
   bool done = false;
   mx_lock_acquire(&os_records_lock);
   for (size_t i = 0; i < SPARES && !done && spare->bytes >= piece_least(); i++) {
@@ -220,7 +221,7 @@ static void put_spare(const spare_t* spare) {
   }
   mx_lock_release(&os_records_lock);
   if (done) mx_add_relaxed(&spare_bytes, spare->bytes);
-  else if (spare->bytes > 0) unmap_spare(spare);
+  else unmap_spare(spare);
 }
 
 static size_t spares_most(void) {

@@ -62,7 +62,7 @@ static mx_transfers_t* transfers_of(const mx_theap_t* theap, size_t caches) {
 static bool has_transfer_room(const mx_transfers_t* t, size_t bin, size_t size, size_t caches) {
   const size_t count = mx_load_relaxed(&t->counts[bin]);
   const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
-  const size_t share = mx_max(now > 0 ? (size_t)now / SHARE : 0, LEAST) / caches;
+  const size_t share = (size_t)mx_max(now / SHARE, (int64_t)LEAST) / caches;
   return (count + 1) * size <= mx_transfer_most && mx_load_relaxed(&t->bytes) + size <= share;
 }
 

@@ -42,7 +42,7 @@ static bool may_give_back(void) {
 }
 
 static bool may_give_back_of(const mx_arena_t* arena) {
-  return !arena->is_pinned && arena->commit_fn == NULL && may_give_back();
+  return mx_arena_is_discardable(arena) && may_give_back();
 }
 
 mx_unsynchronised static bool is_as_seen(mx_arena_t* arena, const mx_page_t* page) {

@@ -237,7 +237,7 @@ mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
   if (!mx_holes_borrow(page)) return result;
   const mx_arena_t* const arena = page->arena;
   bool has_holes = mx_page_has_holes(page);
-  if (!arena->is_pinned && arena->commit_fn == NULL) {
+  if (mx_arena_is_discardable(arena)) {
     result.bytes = make_in_lent(page, is_owner, &has_holes);
     mx_counter_add(&mx_process_counters.holes_purged, (int64_t)result.bytes);
   }

@@ -56,6 +56,10 @@ static void test_reserve(void) {
   CHECK(mi_reserve_os_memory(40 * MIB, true, false) == 0);
   CHECK(mi_arena_min_size() == 32 * MIB && mi_arena_min_alignment() == 65536);
   CHECK(mi_arena_area(NULL, NULL) == NULL && !mi_arena_contains(NULL, &rows));
+  const mi_arena_id_t unknown = (mi_arena_id_t)(uintptr_t)1000000;
+  CHECK(mi_arena_area(unknown, &size) == NULL && size == 0);
+  CHECK(!mi_arena_contains(unknown, mi_arena_area(id, NULL)));
+  CHECK(mi_heap_try_new(0, true, unknown) == NULL && errno == ENOMEM);
 }
 
 // How often memory is committed for two blocks in each of some arenas, and for what they have records in.

@@ -156,6 +156,20 @@ static void test_reduce(void) {
   for (size_t i = 1; i < COUNT_OF(blocks); i += 2) mi_free(blocks[i]);
 }
 
+// Before its first allocation a thread has nothing to give up.
+static void* reduce_first(void* arg) {
+  mi_collect_reduce(0);
+  return arg;
+}
+
+static void test_reduce_first(void) {
+  pthread_t t;
+  char mark;
+  void* result = NULL;
+  CHECK(pthread_create(&t, NULL, &reduce_first, &mark) == 0);
+  CHECK(pthread_join(t, &result) == 0 && result == &mark);
+}
+
 // ---- the end of the process --------------------------------------------------------------------
 
 // An emulator that runs this program may be unable to start it anew: the last tests are left out.
@@ -254,6 +268,7 @@ int main(int argc, char** argv) {
   test_ends_inside();
   test_threads();
   test_reduce();
+  test_reduce_first();
   test_process_end();
   return 0;
 }

@@ -45,6 +45,22 @@ static void test_wrong_sizes(void) {
   }
 }
 
+// A block is where it is: this one is no more aligned than blocks of its size.
+static void say_wrong_alignment(const void* argument) {
+  const size_t align = *(const size_t*)argument;
+  char* p = (char*)hidden(mi_malloc(72));
+  while ((uintptr_t)p % align == 0) p = (char*)hidden(mi_malloc(72));
+  mi_free_size_aligned(p, 72, align);
+}
+
+static void test_wrong_alignments(void) {
+  for (size_t align = 64; align <= 4096; align *= 4) {
+    run_child(say_wrong_alignment, &align);
+    EXPECT_AT(align, strstr(said, "align") != NULL);
+    EXPECT_AT(align, MX_SECURE < 4 || WIFSIGNALED(status));
+  }
+}
+
 enum { FREE_SIZE, USABLE, STAY, STAY_THEN_FREE, WAYS };
 
 typedef struct crime_s {
@@ -106,6 +122,7 @@ int main(void) {
   }
   test_right_sizes();
   test_wrong_sizes();
+  test_wrong_alignments();
   test_overflows();
   test_calloc();
   return expect_end("said-sizes");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sub-processes: what a thread of one allocates lies in its own arenas, is freed from anywhere, and
 // goes at once with it, or is handed to the main one.
+#include <errno.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
 #include <pthread.h>
@@ -243,6 +244,9 @@ static void* run_orphan(void* arg) {
   mi_subproc_add_current_thread(id);
   mi_free(mi_malloc(100));
   mi_subproc_destroy(id);
+  mi_stats_t stats;
+  mi_stats_init(&stats);
+  CHECK(is_same(mi_subproc_current(), mi_subproc_main()) && mi_stats_get(&stats));
   void* const p = mi_malloc(100);
   CHECK(p != NULL && is_same(mi_subproc_current(), mi_subproc_main()));
   CHECK(mi_heap_of(p) == mi_heap_main());
@@ -250,11 +254,54 @@ static void* run_orphan(void* arg) {
   return NULL;
 }
 
+static void* end_orphaned(void* arg) {
+  mi_subproc_id_t id = *(mi_subproc_id_t*)arg;
+  mi_subproc_add_current_thread(id);
+  mi_free(mi_malloc(100));
+  mi_subproc_destroy(id);
+  return NULL;
+}
+
 static void test_orphan(void) {
-  mi_subproc_id_t id = mi_subproc_new();
-  pthread_t t;
-  CHECK(pthread_create(&t, NULL, &run_orphan, &id) == 0);
-  pthread_join(t, NULL);
+  static void* (*const ways[])(void*) = {run_orphan, end_orphaned};
+  for (size_t i = 0; i < COUNT_OF(ways); i++) {
+    mi_subproc_id_t id = mi_subproc_new();
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, ways[i], &id) == 0);
+    pthread_join(t, NULL);
+  }
+}
+
+static void count_error(int err, void* arg) {
+  CHECK(err == EINVAL);
+  ++*(int*)arg;
+}
+
+// One that was given up is said to be so by whatever is asked of it, and nothing else happens.
+static void test_given_up(void) {
+  static mi_stats_t stats;
+  static char text[1 << 16];
+  int errors = 0;
+  mi_register_error(&count_error, &errors);
+  for (size_t i = 0; i < 2; i++) {
+    mi_subproc_id_t id = mi_subproc_new();
+    (i == 0 ? mi_subproc_destroy : mi_subproc_delete)(id);
+    mi_stats_init(&stats);
+    int left = 5, expected = errors + 8;
+    mi_subproc_destroy(id);
+    mi_subproc_delete(id);
+    mi_subproc_add_current_thread(id);
+    CHECK_ROW(!mi_subproc_stats_get(id, &stats), i);
+    CHECK_ROW(!mi_subproc_stats_get_exclusive(id, &stats), i);
+    CHECK_ROW(mi_subproc_stats_get_json(id, sizeof text, text) == NULL, i);
+    CHECK_ROW(!mi_subproc_visit_heaps(id, &count_heap, &left) && left == 5, i);
+    CHECK_ROW(!mi_abandoned_visit_blocks(id, -1, false, &count_block, &left), i);
+    CHECK_ROW(errors == expected, i);
+    mi_subproc_id_t next = mi_subproc_new();  // whatever takes the record's place is sound
+    CHECK_ROW(mi_subproc_stats_get(next, &stats), i);
+    mi_subproc_delete(next);
+  }
+  mi_register_error(NULL, NULL);
 }
 
 // ---- memory of the program's -------------------------------------------------------------------
@@ -301,6 +348,7 @@ int main(void) {
   test_delete();
   test_abandoned();
   test_orphan();
+  test_given_up();
   test_lent_memory();
   test_with_heap();
   test_staying();

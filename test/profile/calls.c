@@ -93,6 +93,23 @@ static void test_realloc(void) {
   EXPECT(sums_of(MI_PROF_LIVE).live == 0);
 }
 
+// Who stopped has no new sample, neither where nothing is sampled nor where only guards are.
+static void test_realloc_when_off(void) {
+  for (int has_guards = 0; has_guards < 2; has_guards++) {
+    mi_prof_reset();
+    char* p = (char*)mi_malloc((size_t)4 << 20);
+    mi_prof_stop();
+    if (has_guards) mi_theap_guarded_set_sample_rate(mi_theap_get_default(), (size_t)1 << 20, 1);
+    p = (char*)mi_realloc(p, (size_t)6 << 20);
+    p = (char*)mi_realloc(p, (size_t)5 << 20);
+    EXPECT(p != NULL && sums_of(MI_PROF_LIVE).live <= 1);
+    mi_free(p);
+    EXPECT(sums_of(MI_PROF_LIVE).live == 0);
+    if (has_guards) mi_theap_guarded_set_sample_rate(mi_theap_get_default(), 0, 1);
+    EXPECT(mi_prof_start(RATE));
+  }
+}
+
 static void test_heaps(void) {
   mi_prof_reset();
   mi_heap_t* const heap = mi_heap_new();
@@ -414,6 +431,7 @@ int main(void) {
   EXPECT(mi_prof_start(RATE));
   test_kinds();
   test_realloc();
+  test_realloc_when_off();
   test_heaps();
   test_subprocs();
   test_small();

@@ -127,6 +127,25 @@ static void own_blocks_first(void) {
   end(&o);
 }
 
+// Where blocks have to be of a memory node, they go to their pages, and no other's is taken.
+static void of_a_node(void) {
+  owner_t o;
+  begin(&o, SIZE, 8, NULL);
+  mi_free(blocks[0]);
+  EXPECT(kept(SIZE) == 1);
+  mi_heap_set_numa_affinity(mi_heap_main(), 0);
+  mi_free(blocks[1]);
+  EXPECT(kept(SIZE) == 1);
+  void* const p = mi_malloc(SIZE);
+  EXPECT(!is_one_of(p, 0, 1) && kept(SIZE) == 1);
+  mi_heap_set_numa_affinity(mi_heap_main(), -1);
+  for (size_t i = 2; i < 8; i++) mi_free(blocks[i]);
+  EXPECT(kept(SIZE) == 7);
+  mi_free(p);
+  mi_collect(true);
+  end(&o);
+}
+
 static void at_an_offset(void) {
   owner_t o;
   begin(&o, SIZE, 1, NULL);
@@ -322,6 +341,7 @@ int main(void) {
   sem_init(&is_ready, 0, 0);
   goes_on();
   own_blocks_first();
+  of_a_node();
   at_an_offset();
   freed_twice();
   others_go_home();
