@@ -20,7 +20,7 @@ bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size
   mx_check(size > 0 && (const uint8_t*)start >= arena->start);
   const size_t first = mx_arena_bit_of(arena, start);
   const size_t last = mx_arena_bit_of(arena, (const uint8_t*)start + size - 1);
-  return mx_bits_count(arena->present, first, last - first + 1) == last - first + 1;
+  return mx_bits_next_clear(arena->present, last + 1, first) > last;
 }
 
 size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count) {

@@ -57,19 +57,35 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   return MX_COMMIT_DONE;
 }
 
+// The first run of `n` free slices from `from` on that were used before. Where no records are no page
+// began: at most the end of one lay there.
+static size_t find_used(const mx_arena_t* arena, size_t n, size_t from, size_t align) {
+  const size_t usable = mx_load_relaxed(&arena->usable), shift = arena->record_shift;
+  const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
+  const uint64_t recorded = mx_load_relaxed(&arena->recorded), parts = recorded | recorded << 1;
+  for (size_t part = from >> shift; part < MX_WORD_BITS && parts >> part != 0;) {
+    const size_t first = part + mx_bit_low(parts >> part);
+    const uint64_t clear = ~(parts >> first);
+    part = (clear == 0 ? MX_WORD_BITS : first + mx_bit_low(clear));
+    const size_t i = mx_bits_find_run(arena->free, arena->dirty, mx_min(part << shift, usable), n,
+                                      mx_max(from, first << shift), align, offset);
+    if (i != SIZE_MAX) return i;
+  }
+  return SIZE_MAX;
+}
+
 // A run that is dirty all over, or else one that begins with a dirty slice: pages take their slices
 // from the start on, so the first ones are what will be touched.
 static size_t find_dirty(const mx_arena_t* arena, const mx_slices_request_t* r, size_t from) {
   mx_check(r->count > 0 && r->count <= r->room);
-  const mx_bits_t *free = arena->free, *dirty = arena->dirty;
   const size_t bits = mx_load_relaxed(&arena->usable);
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
-  const size_t whole = mx_bits_find_run(free, dirty, bits, r->count, from, r->align, offset);
+  const size_t whole = find_used(arena, r->count, from, r->align);
   if (whole != SIZE_MAX || r->count == 1) return whole;
   for (;;) {
-    const size_t i = mx_bits_find_run(free, dirty, bits, 1, from, r->align, offset);
+    const size_t i = find_used(arena, 1, from, r->align);
     if (i == SIZE_MAX) return SIZE_MAX;
-    from = mx_bits_find_run(free, NULL, bits, r->count, i, r->align, offset);
+    from = mx_bits_find_run(arena->free, NULL, bits, r->count, i, r->align, offset);
     if (from == i || from == SIZE_MAX) return from;
   }
 }
@@ -506,7 +522,7 @@ bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need
   if (mx_load_relaxed(&arena->lacks_dirty) <= run || index + need > usable) return false;
   if (!mx_arena_is_there(arena, index - need, need)) return false;
   if (mx_arena_is_there(arena, index, need)) return false;
-  const size_t i = mx_bits_find_run(arena->free, arena->dirty, usable, run, 0, 1, 0);
+  const size_t i = find_used(arena, run, 0, 1);
   return i != SIZE_MAX && mx_arena_is_there(arena, i, run);
 }
 
