@@ -54,7 +54,7 @@ static void clear_part(const mx_page_t* page, size_t from, size_t to, bool zero)
 // Memory that other pages had may have moved in.
 static bool is_untouched_huge(const mx_page_t* page) {
   return page->arena == NULL ||
-         mx_arena_present_in(page->arena, page->slice_index, page->slice_count) == 0;
+         !mx_arena_has_present(page->arena, page->slice_index, page->slice_count);
 }
 
 static size_t slices_for(size_t bytes) {

@@ -297,6 +297,8 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size);
 size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size);
 // How many bits of a run of slices are set there.
 size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count);
+// Whether any of them is.
+bool mx_arena_has_present(const mx_arena_t* arena, size_t index, size_t count);
 // Whether more than half of them are.
 bool mx_arena_is_there(const mx_arena_t* arena, size_t index, size_t count);
 // The number of a present bit, and how many bits a slice has.

@@ -88,7 +88,7 @@ static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
   size_t below = 0;
   for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
     if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
-    if (mx_arena_present_in(arena, to, unit) > 0) continue;
+    if (mx_arena_has_present(arena, to, unit)) continue;
     for (bool done = false; !done;) {
       const size_t chunk =
           (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit, is_large));

@@ -63,7 +63,7 @@ mx_cold void mx_arena_drop_parts(mx_arena_t* arena, size_t index, size_t count) 
   mx_arena_unmap_parts(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   for (size_t i = index; i < index + count; i++) {
     if (mx_bits_test(arena->committed, i)) continue;
-    if (mx_arena_present_in(arena, i, 1) == 0) continue;
+    if (!mx_arena_has_present(arena, i, 1)) continue;
     uint8_t* const start = mx_arena_slice(arena, i);
     if (mx_arena_map_parts(arena, start, MX_SLICE_SIZE) == MX_COMMIT_DONE) {
       mx_bits_set(arena->committed, i, 1);

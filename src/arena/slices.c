@@ -479,7 +479,7 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   for (size_t i = index, n; i < index + count; i += n) {
     bool is_used = false;
     for (n = 0; i + n < index + count; n++) {
-      const bool used = (mx_arena_present_in(arena, i + n, 1) > 0);
+      const bool used = mx_arena_has_present(arena, i + n, 1);
       if (n > 0 && used != is_used) break;
       is_used = used;
     }

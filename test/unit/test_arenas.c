@@ -92,6 +92,14 @@ static void test_used_memory(void) {
   EXPECT(mx_arena_untouch(got.arena, got.start, MX_SLICE_SIZE) == per);
   EXPECT(mx_arena_untouch(got.arena, got.start, MX_SLICE_SIZE) == 0);
   EXPECT(!mx_arena_is_present(got.arena, got.start, 2 * MX_SLICE_SIZE));
+  EXPECT(mx_arena_is_present(got.arena, got.start + MX_SLICE_SIZE, MX_SLICE_SIZE));
+  EXPECT(!mx_arena_has_present(got.arena, got.index, 1));
+  EXPECT(mx_arena_has_present(got.arena, got.index, 2));
+  EXPECT(mx_arena_present_in(got.arena, got.index, 2) == per);
+  uint8_t* const last = got.start + MX_SLICE_SIZE - mx_facts.os_page;
+  EXPECT(mx_arena_touch(got.arena, last, 1) == 1 && mx_arena_has_present(got.arena, got.index, 1));
+  EXPECT(!mx_arena_is_present(got.arena, got.start, MX_SLICE_SIZE));
+  EXPECT(mx_arena_untouch(got.arena, last, mx_facts.os_page) == 1);
   EXPECT(mx_arena_touch(got.arena, got.start, 2 * MX_SLICE_SIZE) == per);
   memset(got.start, 1, 2 * MX_SLICE_SIZE);
   const size_t size = mx_arena_discard(got.arena, got.start + MX_SLICE_SIZE, MX_SLICE_SIZE);
