@@ -31,9 +31,9 @@ size_t mx_arena_present_in(const mx_arena_t* arena, size_t index, size_t count) 
 
 bool mx_arena_has_present(const mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
-  const size_t per_slice = mx_arena_bits_per_slice();
-  return mx_bits_find_run(arena->present, NULL, (index + count) * per_slice, 1, index * per_slice, 1,
-                          0) != SIZE_MAX;
+  const size_t per_slice = mx_arena_bits_per_slice(), first = index * per_slice;
+  const size_t end = first + count * per_slice;
+  return mx_bits_find_run(arena->present, NULL, end, 1, first, 1, 0) != SIZE_MAX;
 }
 
 bool mx_arena_is_there(const mx_arena_t* arena, size_t index, size_t count) {

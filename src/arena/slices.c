@@ -57,8 +57,8 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   return MX_COMMIT_DONE;
 }
 
-// The first run of `n` free slices from `from` on that were used before. Where no records are no page
-// began: at most the end of one lay there.
+// The first run of `n` free slices from `from` on that were used before. Where there are no records
+// no page began: at most the end of one lay there.
 static size_t find_used(const mx_arena_t* arena, size_t n, size_t from, size_t align) {
   const size_t usable = mx_load_relaxed(&arena->usable), shift = arena->record_shift;
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
