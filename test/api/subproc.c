@@ -238,12 +238,18 @@ static void test_abandoned(void) {
   mi_heap_destroy(tagged);
 }
 
-// A thread whose sub-process is gone goes on in the main one.
-static void* run_orphan(void* arg) {
+// A thread whose sub-process is gone may end at once.
+static void* end_orphaned(void* arg) {
   mi_subproc_id_t id = *(mi_subproc_id_t*)arg;
   mi_subproc_add_current_thread(id);
   mi_free(mi_malloc(100));
   mi_subproc_destroy(id);
+  return NULL;
+}
+
+// Or it goes on in the main one.
+static void* run_orphan(void* arg) {
+  end_orphaned(arg);
   mi_stats_t stats;
   mi_stats_init(&stats);
   CHECK(is_same(mi_subproc_current(), mi_subproc_main()) && mi_stats_get(&stats));
@@ -251,14 +257,6 @@ static void* run_orphan(void* arg) {
   CHECK(p != NULL && is_same(mi_subproc_current(), mi_subproc_main()));
   CHECK(mi_heap_of(p) == mi_heap_main());
   mi_free(p);
-  return NULL;
-}
-
-static void* end_orphaned(void* arg) {
-  mi_subproc_id_t id = *(mi_subproc_id_t*)arg;
-  mi_subproc_add_current_thread(id);
-  mi_free(mi_malloc(100));
-  mi_subproc_destroy(id);
   return NULL;
 }
 
