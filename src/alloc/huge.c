@@ -88,13 +88,20 @@ static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool i
   return NULL;
 }
 
+// Up to the end of a large OS page where hardly more is taken for it than the block has.
+static size_t to_large_end(size_t bytes) {
+  const size_t end = mx_align_up(bytes, mx_facts.large_page);
+  return !MX_GUARD_PAGES && end - bytes <= bytes / 16 ? end : bytes;
+}
+
 // A block of which no byte is in use yet. *is_zero: it reads as zero, if it is to be fresh.
 static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool is_fresh, bool* is_zero) {
   mx_slices_t slices;
   const bool is_dense = mx_dense_is_expected(bytes);
   if (is_dense) align = mx_max(align, mx_facts.large_page);
-  mx_page_t* page = get_slices(heap, bytes, align, is_growing, is_fresh, &slices);
+  const size_t room = (is_dense ? to_large_end(bytes) : bytes);
+  mx_page_t* page = get_slices(heap, room, align, is_growing, is_fresh, &slices);
   if (page == NULL) return NULL;
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);

@@ -7,8 +7,9 @@
 // what is used of them; one that was not ends it.
 //
 // A class of sizes is a power of two. One of which nothing is known is taken for what those near it
-// are, where they agree: a program that fills blocks of 5 MiB fills those of 20 as well. What one
-// thread finds out at the same time as another may be of another block: it is a guess in any case.
+// are, where they agree: a program that fills blocks of 5 MiB fills those of 20 as well. Several
+// blocks are remembered, since threads that fill theirs at once find the other's unfinished. What
+// one thread finds out at the same time as another may be of another block: a guess in any case.
 #include "dense.h"
 
 #include "../base/bits.h"
@@ -23,15 +24,20 @@
 #define NEIGHBORS 2       // classes on either side that tell of one of which nothing is known
 #define HAVE_SMALL 16
 #define CLASSES ((size_t)32)
+#define LATEST 8
 
-typedef struct dense_class_s {
-  mx_atomic(uint8_t) found;     // blocks that were filled, or SPARSE
-  mx_atomic(uint8_t*) last;     // the start of the latest fresh block not looked at, or NULL
-  mx_atomic(uint8_t*) counted;  // of the latest one that was found filled while it was in use
-  mx_atomic(size_t) bytes;      // the size of `last`
-} dense_class_t;
+// By the exponent, of which fewer occur: how many blocks were filled, or SPARSE.
+typedef mx_atomic(uint8_t) dense_class_t;
 
-static dense_class_t classes[CLASSES];  // by the exponent, of which fewer occur
+// A fresh block that was seen in use, by its address; a later one takes its place. No bytes: it has
+// counted, or is gone.
+typedef struct dense_block_s {
+  mx_atomic(uint8_t*) start;
+  mx_atomic(size_t) bytes;
+} dense_block_t;
+
+static dense_class_t classes[CLASSES];
+static dense_block_t latest[LATEST];
 static mx_atomic(uint32_t) turn;
 
 // NULL for those that have no large OS pages.
@@ -40,26 +46,33 @@ static dense_class_t* class_of(size_t bytes) {
   return &classes[mx_bit_high(bytes) % CLASSES];
 }
 
+static dense_block_t* slot_of(const uint8_t* start) {
+  return &latest[((uintptr_t)start / (4 * MX_MIB)) % LATEST];
+}
+
 static void note_filled(dense_class_t* c) {
-  const uint8_t found = mx_load_relaxed(&c->found);
-  if (found == SPARSE) mx_store_relaxed(&c->found, (uint8_t)1);
-  else if (found < DENSE_ENOUGH) mx_store_relaxed(&c->found, (uint8_t)(found + 1));
+  const uint8_t found = mx_load_relaxed(c);
+  if (found == SPARSE) mx_store_relaxed(c, (uint8_t)1);
+  else if (found < DENSE_ENOUGH) mx_store_relaxed(c, (uint8_t)(found + 1));
 }
 
 // One that is not filled may be so later.
-static void look_at_last(dense_class_t* c) {
-  uint8_t* const last = mx_load_relaxed(&c->last);
-  if (last == NULL || !mx_os_seems_present(last, mx_load_relaxed(&c->bytes))) return;
-  mx_store_relaxed(&c->last, (uint8_t*)NULL);
-  mx_store_relaxed(&c->counted, last);
-  note_filled(c);
+static void look_at_latest(void) {
+  for (size_t i = 0; i < LATEST; i++) {
+    uint8_t* const start = mx_load_relaxed(&latest[i].start);
+    const size_t bytes = mx_load_relaxed(&latest[i].bytes);
+    dense_class_t* const c = class_of(bytes);
+    if (c == NULL || !mx_os_seems_present(start, bytes)) continue;
+    mx_store_relaxed(&latest[i].bytes, (size_t)0);
+    note_filled(c);
+  }
 }
 
 static bool is_as_those_near(const dense_class_t* c) {
   const size_t own = (size_t)(c - classes);
   bool is_dense = false;
   for (size_t i = own - mx_min(own, NEIGHBORS); i <= own + NEIGHBORS && i < CLASSES; i++) {
-    const uint8_t found = mx_load_relaxed(&classes[i].found);
+    const uint8_t found = mx_load_relaxed(&classes[i]);
     if (found == SPARSE) return false;
     is_dense = is_dense || found == DENSE_ENOUGH;
   }
@@ -70,8 +83,8 @@ bool mx_dense_is_expected(size_t bytes) {
   if (mx_option(allow_thp) >= 2) return bytes >= mx_facts.large_page;
   dense_class_t* const c = class_of(bytes);
   if (c == NULL) return false;
-  look_at_last(c);
-  return mx_load_relaxed(&c->found) == DENSE_ENOUGH || is_as_those_near(c);
+  look_at_latest();
+  return mx_load_relaxed(c) == DENSE_ENOUGH || is_as_those_near(c);
 }
 
 void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
@@ -84,8 +97,9 @@ void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
     mx_os_advise_large(mx_page_first(page), mx_page_size(page), true);
   } else if (c != NULL) {
     mx_store_relaxed(&page->lend, (uint8_t)(mx_load_relaxed(&page->lend) | MX_PAGE_FRESH));
-    mx_store_relaxed(&c->bytes, page->block_size);
-    mx_store_relaxed(&c->last, page->start);
+    dense_block_t* const block = slot_of(page->start);
+    mx_store_relaxed(&block->bytes, page->block_size);
+    mx_store_relaxed(&block->start, page->start);
   }
 }
 
@@ -93,10 +107,12 @@ static void look_at(const mx_page_t* page) {
   dense_class_t* const c = class_of(page->block_size);
   if (c == NULL || (mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0) return;
   uint8_t* const start = page->start;
-  if (mx_load_relaxed(&c->last) == start) mx_store_relaxed(&c->last, (uint8_t*)NULL);
-  if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(&c->found, SPARSE);
-  else if (mx_load_relaxed(&c->counted) != start) note_filled(c);
-  if (mx_load_relaxed(&c->counted) == start) mx_store_relaxed(&c->counted, (uint8_t*)NULL);
+  dense_block_t* const block = slot_of(start);
+  const bool is_last = (mx_load_relaxed(&block->start) == start);
+  const bool counts = (is_last && mx_load_relaxed(&block->bytes) != 0);
+  if (is_last) mx_store_relaxed(&block->bytes, (size_t)0);
+  if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(c, SPARSE);
+  else if (counts) note_filled(c);
 }
 
 // What waits to be used again counts by slices, and the next vast block begins elsewhere: so each

@@ -218,9 +218,8 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
 }
 
 mx_unsynchronised size_t mx_holes_present(const mx_page_t* page) {
-  const size_t per_slice = mx_arena_bits_per_slice();
-  return mx_bits_count(page->arena->present, page->slice_index * per_slice,
-                       mx_max(mx_peek_uint32(&page->slice_count), 1) * per_slice);
+  const size_t count = mx_max(mx_peek_uint32(&page->slice_count), 1);
+  return mx_arena_present_in(page->arena, page->slice_index, count);
 }
 
 mx_unsynchronised bool mx_holes_promise(const mx_page_t* page) {

@@ -421,6 +421,11 @@ static void test_options(void) {
   mi_option_set(mi_option_prof_rate, (long)RATE);
   mi_prof_stats_get(&stats);
   EXPECT(stats.sample_rate == RATE);
+  mi_option_set(mi_option_prof, 0);
+  mi_option_set(mi_option_prof_rate, 0);
+  mi_option_set(mi_option_prof, 1);
+  mi_prof_stats_get(&stats);
+  EXPECT(stats.sample_rate == (size_t)512 << 10);
 }
 
 int main(void) {

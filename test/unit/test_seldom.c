@@ -62,6 +62,21 @@ static void test_sizes(void) {
 
 // ---- pointers that are no blocks ------------------------------------------------------------------
 
+// With the last block that was used a page stops looking where a pointer into a block leads.
+static void test_shift_ends(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  void* blocks[3];
+  for (int i = 0; i < 3; i++) blocks[i] = mi_heap_malloc_aligned_at(heap, 4000, 64, 8);
+  mx_page_t* const page = mx_pagemap_get(blocks[0]);
+  EXPECT(mx_load_relaxed(&page->shifted) != 0);
+  mi_free(blocks[0]);
+  EXPECT(mx_load_relaxed(&page->shifted) != 0);
+  for (int i = 1; i < 3; i++) mi_free(blocks[i]);
+  EXPECT(mx_load_relaxed(&page->shifted) == 0);
+  EXPECT((mx_load_relaxed(&page->owner) & MX_OWNER_SHIFTED) == 0);
+  mi_heap_delete(heap);
+}
+
 static void test_pointers(void) {
   enum { SIZE = 3000 };  // a page of such ends with less than a block
   uint8_t* const p = (uint8_t*)mi_malloc(SIZE);
@@ -396,6 +411,7 @@ int main(void) {
   mi_register_error(&on_error, NULL);
   test_sizes();
   test_pointers();
+  test_shift_ends();
   if (MX_DEBUG_FILL) {
     test_fill(0);
     test_fill(1);

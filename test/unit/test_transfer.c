@@ -18,6 +18,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
+#include "../../src/page/remote.h"
 
 #define SIZE 32768  // 40 blocks are less than a page: one that is full may have no thread
 #define MOST 16     // blocks of that size that are kept: 512 KiB
@@ -168,8 +169,12 @@ static void freed_twice(void) {
   mi_free(blocks[0]);
   mi_free(blocks[0]);
   EXPECT(errors == 1 && kept(SIZE) == 1);
+  mx_page_t* const page = mx_pagemap_get(blocks[1]);
+  for (int i = 0; i < 2; i++) {
+    EXPECT(errors == 1 && !mx_remote_push(page, (mx_block_t*)blocks[1]));
+  }
+  EXPECT(errors == 2);
   mi_register_error(NULL, NULL);
-  mi_free(blocks[1]);
   mi_collect(true);
   end(&o);
 }
