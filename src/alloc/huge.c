@@ -98,11 +98,16 @@ static size_t to_large_end(size_t bytes) {
 static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool is_fresh, bool* is_zero) {
   mx_slices_t slices;
-  const bool is_dense = mx_dense_is_expected(bytes);
-  if (is_dense) align = mx_max(align, mx_facts.large_page);
-  const size_t room = (is_dense ? to_large_end(bytes) : bytes);
-  mx_page_t* page = get_slices(heap, room, align, is_growing, is_fresh, &slices);
-  if (page == NULL) return NULL;
+  bool is_dense = mx_dense_is_expected(bytes);
+  mx_page_t* page;
+  for (;;) {
+    const size_t room = (is_dense ? to_large_end(bytes) : bytes);
+    const size_t large_align = (is_dense ? mx_max(align, mx_facts.large_page) : align);
+    page = get_slices(heap, room, large_align, is_growing, is_fresh, &slices);
+    if (page != NULL) break;
+    if (!is_dense) return NULL;
+    is_dense = false;  // an arena may have room, but none of that shape
+  }
   *is_zero = slices.is_zero;
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
   if (MX_GUARD_PAGES && !guard_fresh(heap->subproc, page)) return NULL;

@@ -56,6 +56,30 @@ static void ends_are_large(void) {
   EXPECT(taken_for(SIZE - mx_facts.large_page / 2) < SIZE);
 }
 
+// Where large OS pages are expected and do not fit, small ones do.
+static void fits_as_before(void) {
+  enum { ROOM = 64 };
+  const size_t least = 3 * SIZE - ROOM * MX_SLICE_SIZE;
+  mi_arena_id_t id;
+  EXPECT(mi_reserve_os_memory_ex(3 * SIZE, true, false, true, &id) == 0);
+  mi_heap_t* const heap = mi_heap_new_in_arena(id);
+  size_t size = 3 * SIZE;
+  mi_option_set(mi_option_allow_thp, 0);
+  void* p = NULL;
+  for (; p == NULL && size > least; size -= MX_SLICE_SIZE) p = mi_heap_malloc(heap, size);
+  size += MX_SLICE_SIZE;
+  EXPECT(p != NULL);
+  mi_free(p);
+  mi_collect(true);
+  mi_option_set(mi_option_allow_thp, 1);
+  EXPECT(mx_dense_is_expected(size));
+  p = mi_heap_malloc(heap, size);
+  EXPECT(p != NULL);
+  if (p != NULL) memset(p, 1, size);
+  mi_free(p);
+  mi_heap_delete(heap);
+}
+
 // A size of which one block was not filled leaves those near it nothing to go by. Of two that are
 // in use at a time each counts, whichever began last.
 static void differ_near(void) {
@@ -114,6 +138,7 @@ int main(void) {
   mi_free(second);
   EXPECT(mx_dense_is_expected(SIZE));
   if (SIZE >= 4 * mx_facts.large_page) ends_are_large();
+  fits_as_before();
   if (SIZE >= 4 * mx_facts.large_page) differ_near();
 
   mi_option_set(mi_option_allow_thp, 0);
