@@ -363,6 +363,7 @@ static void* make_and_wait(void* arg) {
   sem_post(&is_ready);
   sem_wait(&may_end);
   if (arg != NULL) mi_thread_done();
+  EXPECT(mx_call_depth == 0);  // as many calls were left as were entered
   return NULL;
 }
 

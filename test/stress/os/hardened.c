@@ -84,6 +84,12 @@ static void no_bytes(void) {
   limit(false);
   if (last == NULL) last = mi_malloc(0);
   check(last != NULL);
+  // A place that is free waits while there are others.
+  void* const first = mi_malloc(0);
+  mi_free(first);
+  void* const next = mi_malloc(0);
+  check(next != NULL && next != first);
+  mi_free(next);
   errors = 0;
   mx_zeroblock_free(mx_pagemap_get(last), last);
   mx_zeroblock_free(mx_pagemap_get(last), last);  // as two threads may at once
