@@ -258,7 +258,7 @@ class Mutant:
         return f"{self.number + 1}: {self.kind}: {self.changed.strip()}"
 
     def orders(self):
-        return self.kind == "weaken" or "mx_fence" in self.changed
+        return self.kind == "weaken" or "mx_fence" in self.changed or "mx_cas" in self.changed
 
 
 def mutants_of(file):
