@@ -170,6 +170,15 @@ static void test_verify(mi_heap_t* heap) {
   }
 }
 
+// What was written over between two blocks is reported once.
+static void test_mended(void) {
+  errors[1] = 0;
+  mx_store_relaxed(mx_pad_of(blocks[1]), (uint64_t)0x4141414141414141);
+  EXPECT(!mx_page_verify(page) && errors[1] == 1);
+  EXPECT(mx_page_verify(page) && errors[1] == 1);
+  mx_pad_set(page, blocks[1], SIZE);
+}
+
 // A block alone in its page, with what lies in front of it or behind it.
 static void test_verify_huge(mi_heap_t* heap) {
   const size_t size = ((size_t)3 << 20) - 24;
@@ -210,6 +219,7 @@ int main(void) {
   test_repair();
   void* const behind = mi_heap_malloc(heap, 3 * SIZE);
   test_verify(heap);
+  test_mended();
   test_verify_huge(heap);
   mi_free(in_front);
   mi_free(behind);
