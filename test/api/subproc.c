@@ -179,6 +179,15 @@ static void test_staying(void) {
   mi_option_set(mi_option_destroy_on_exit, 1);
 }
 
+// The record of one that was deleted is the next one's: ever new ones take no ever more memory.
+static void test_serves_again(void) {
+  const mi_subproc_id_t first = mi_subproc_new();
+  mi_subproc_delete(first);
+  const mi_subproc_id_t next = mi_subproc_new();
+  CHECK(is_same(first, next));
+  mi_subproc_delete(next);
+}
+
 // ---- what is left out --------------------------------------------------------------------------
 
 static void test_arguments(void) {
@@ -349,6 +358,7 @@ int main(void) {
   test_given_up();
   test_lent_memory();
   test_with_heap();
+  test_serves_again();
   test_staying();
   return 0;
 }

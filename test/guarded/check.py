@@ -60,13 +60,15 @@ def main():
                "nobody freed it", done)
     done = run(program, library, "small-underrun", True, MIMALLOC_SHOW_ERRORS="1")
     expect("write 3 bytes before it" in done.stderr, "small-underrun", "free must report it", done)
+    done = run(program, library, "overrun-write", True, MIMALLOC_SHOW_ERRORS="1", MIMALLOC_GUARDED_PRECISE="0")
+    expect("of size 100: write after 106 bytes" in done.stderr, "small-overrun", "free must report it", done)
     done = run(program, library, "none", True)
     expect(done.returncode == 0 and done.stderr == "" and done.stdout == "lived on\n", "none",
            "the innocent must live", done)
     done = run(program, library, "overrun-read", False)
     expect("access" not in done.stderr and done.returncode == 0, "not guarded", "nothing is guarded",
            done)
-    print(f"{len(CRIMES) + 3} runs, {len(wrong)} wrong")
+    print(f"{len(CRIMES) + 4} runs, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
