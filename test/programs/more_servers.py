@@ -232,7 +232,7 @@ def tor(side):
     link.settimeout(60)
     link.connect(root + "/c")
     stream = link.makefile("rwb")
-    orders = ["AUTHENTICATE", *["SIGNAL RELOAD", "GETINFO version"] * 20, "GETCONF Sandbox", "QUIT"]
+    orders = ["AUTHENTICATE", *["SIGNAL RELOAD", "GETINFO version"] * 20, "GETCONF Sandbox", "SIGNAL HALT"]
     for order in orders:
       stream.write(order.encode() + b"\r\n")
       stream.flush()
@@ -240,7 +240,9 @@ def tor(side):
       while lines[-1][3:4] == b"-":
         lines.append(stream.readline())
       answers.append(lines)
-  side.stop(process, signal.SIGINT)
+  # Signals may be blocked at random: the sandbox refuses what glibc's pthread_create asks for with
+  # SIG_BLOCK, and what it sets back then was never filled in, whatever the malloc.
+  side.stop(process, None)
   expect(answers[-2] == [b"250 Sandbox=1\r\n"], "no sandbox: " + repr(answers[-2]))
   return answers
 
