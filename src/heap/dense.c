@@ -29,8 +29,8 @@
 // By the exponent, of which fewer occur: how many blocks were filled, or SPARSE.
 typedef mx_atomic(uint8_t) dense_class_t;
 
-// A fresh block that was seen in use, by its address; a later one takes its place. No bytes: it has
-// counted, or is gone.
+// A fresh block that may be found filled; the next one whose address has the same place replaces
+// it. No bytes: it has counted, or is gone.
 typedef struct dense_block_s {
   mx_atomic(uint8_t*) start;
   mx_atomic(size_t) bytes;
