@@ -29,8 +29,7 @@
 // By the exponent, of which fewer occur: how many blocks were filled, or SPARSE.
 typedef mx_atomic(uint8_t) dense_class_t;
 
-// A fresh block that may be found filled; the next one whose address has the same place replaces
-// it. No bytes: it has counted, or is gone.
+// A fresh block that may be found filled, one of the latest. No bytes: it has counted, or is gone.
 typedef struct dense_block_s {
   mx_atomic(uint8_t*) start;
   mx_atomic(size_t) bytes;
@@ -42,12 +41,9 @@ static mx_atomic(uint32_t) turn;
 
 // NULL for those that have no large OS pages.
 static dense_class_t* class_of(size_t bytes) {
-  if (bytes < LARGE_LEAST * mx_facts.large_page || mx_option(allow_thp) != 1) return NULL;
+  const size_t least = mx_max(LARGE_LEAST * mx_facts.large_page, 1);
+  if (bytes < least || mx_option(allow_thp) != 1) return NULL;
   return &classes[mx_bit_high(bytes) % CLASSES];
-}
-
-static dense_block_t* slot_of(const uint8_t* start) {
-  return &latest[((uintptr_t)start / (4 * MX_MIB)) % LATEST];
 }
 
 static void note_filled(dense_class_t* c) {
@@ -90,16 +86,16 @@ bool mx_dense_is_expected(size_t bytes) {
 void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
   mx_check(mx_page_is_huge(page));
   dense_class_t* const c = (is_fresh ? class_of(page->block_size) : NULL);
-  const bool has_small = (c != NULL && mx_add_relaxed(&turn, 1) % HAVE_SMALL == HAVE_SMALL - 1);
+  const uint32_t n = (c != NULL ? mx_add_relaxed(&turn, 1) : 0);
+  const bool has_small = (n % HAVE_SMALL == HAVE_SMALL - 1);
   if (is_expected && !has_small && page->arena != NULL) {
     mx_arena_want_large(page->arena, page->slice_index, page->slice_count);
   } else if (is_expected && !has_small) {
     mx_os_advise_large(mx_page_first(page), mx_page_size(page), true);
   } else if (c != NULL) {
     mx_store_relaxed(&page->lend, (uint8_t)(mx_load_relaxed(&page->lend) | MX_PAGE_FRESH));
-    dense_block_t* const block = slot_of(page->start);
-    mx_store_relaxed(&block->bytes, page->block_size);
-    mx_store_relaxed(&block->start, page->start);
+    mx_store_relaxed(&latest[n % LATEST].bytes, page->block_size);
+    mx_store_relaxed(&latest[n % LATEST].start, page->start);
   }
 }
 
@@ -107,10 +103,12 @@ static void look_at(const mx_page_t* page) {
   dense_class_t* const c = class_of(page->block_size);
   if (c == NULL || (mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0) return;
   uint8_t* const start = page->start;
-  dense_block_t* const block = slot_of(start);
-  const bool is_last = (mx_load_relaxed(&block->start) == start);
-  const bool counts = (is_last && mx_load_relaxed(&block->bytes) != 0);
-  if (is_last) mx_store_relaxed(&block->bytes, (size_t)0);
+  bool counts = false;
+  for (size_t i = 0; i < LATEST; i++) {
+    if (mx_load_relaxed(&latest[i].start) != start) continue;
+    counts = counts || mx_load_relaxed(&latest[i].bytes) != 0;
+    mx_store_relaxed(&latest[i].bytes, (size_t)0);
+  }
   if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(c, SPARSE);
   else if (counts) note_filled(c);
 }

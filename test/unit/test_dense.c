@@ -9,6 +9,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/base/facts.h"
 #include "../../src/heap/dense.h"
+#include "../../src/os/os.h"
 
 #define SIZE ((size_t)12 << 20)
 #define MANY 32
@@ -20,10 +21,12 @@ static int failures;
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
 
 // Memory that was never used: what waits does not serve it.
-static unsigned char* fresh_block(void) {
+static unsigned char* fresh_block_of(size_t size) {
   mi_collect(true);
-  return (unsigned char*)mi_malloc(SIZE);
+  return (unsigned char*)mi_malloc(size);
 }
+
+static unsigned char* fresh_block(void) { return fresh_block_of(SIZE); }
 
 // Of those that are expected to be filled every sixteenth has small OS pages all the same.
 static void count_small(void) {
@@ -54,6 +57,19 @@ static void ends_are_large(void) {
   if (MX_GUARD_PAGES || MX_LARGE_APART) return;
   EXPECT(taken_for(SIZE - 4 * MX_SLICE_SIZE) == SIZE);
   EXPECT(taken_for(SIZE - mx_facts.large_page / 2) < SIZE);
+  // All of it counts as present, so that all of it goes back.
+  unsigned char* const p = fresh_block_of(SIZE - 4 * MX_SLICE_SIZE);
+  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_arena_t* const arena = page->arena;
+  const size_t index = page->slice_index, count = page->slice_count;
+  memset(p, 1, SIZE - 4 * MX_SLICE_SIZE);
+  if (arena != NULL && mx_bits_test(arena->large, index)) {
+    EXPECT(mx_arena_present_in(arena, index, count) == count * mx_arena_bits_per_slice());
+  }
+  mi_free(p);
+  mi_collect(true);
+  if (arena != NULL) EXPECT(mx_arena_present_in(arena, index, count) == 0);
+  if (arena != NULL) EXPECT(!mx_os_seems_present(p + SIZE - 2 * MX_SLICE_SIZE, MX_SLICE_SIZE));
 }
 
 // Where large OS pages are expected and do not fit, small ones do.
