@@ -35,11 +35,10 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arena_t* const arena = page->arena;
   mx_check(to > from);
   if (arena == NULL) return;
-  // Of a large OS page all is there with the first byte.
-  const bool is_large = mx_bits_test(arena->large, page->slice_index + page->slice_count - 1);
-  if (is_large && !MX_GUARD_PAGES) {
-    to = (size_t)(mx_page_first(page) + mx_page_size(page) - page->start);
-  }
+  // Of a large OS page all is there with the first byte. A block that has some begins with one.
+  const size_t end = mx_align_up(to, mx_facts.large_page);
+  const bool is_large = mx_bits_test(arena->large, page->slice_index);
+  if (is_large && !MX_GUARD_PAGES && end <= mx_page_size(page)) to = end;
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   const size_t fresh = mx_arena_touch(arena, page->start + from, to - from);
   mx_arenas_note_fresh(arenas, fresh / mx_arena_bits_per_slice());

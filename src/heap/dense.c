@@ -39,10 +39,9 @@ static dense_class_t classes[CLASSES];
 static dense_block_t latest[LATEST];
 static mx_atomic(uint32_t) turn;
 
-// NULL for those that have no large OS pages.
+// NULL for those that have no large OS pages: all, where there are none and that wraps around.
 static dense_class_t* class_of(size_t bytes) {
-  const size_t least = mx_max(LARGE_LEAST * mx_facts.large_page, 1);
-  if (bytes < least || mx_option(allow_thp) != 1) return NULL;
+  if (bytes <= LARGE_LEAST * mx_facts.large_page - 1 || mx_option(allow_thp) != 1) return NULL;
   return &classes[mx_bit_high(bytes) % CLASSES];
 }
 
@@ -76,7 +75,7 @@ static bool is_as_those_near(const dense_class_t* c) {
 }
 
 bool mx_dense_is_expected(size_t bytes) {
-  if (mx_option(allow_thp) >= 2) return bytes >= mx_facts.large_page;
+  if (mx_option(allow_thp) >= 2) return bytes > mx_facts.large_page - 1;  // as above
   dense_class_t* const c = class_of(bytes);
   if (c == NULL) return false;
   look_at_latest();
@@ -103,14 +102,14 @@ static void look_at(const mx_page_t* page) {
   dense_class_t* const c = class_of(page->block_size);
   if (c == NULL || (mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0) return;
   uint8_t* const start = page->start;
-  bool counts = false;
+  size_t counts = 0;
   for (size_t i = 0; i < LATEST; i++) {
     if (mx_load_relaxed(&latest[i].start) != start) continue;
-    counts = counts || mx_load_relaxed(&latest[i].bytes) != 0;
+    counts |= mx_load_relaxed(&latest[i].bytes);
     mx_store_relaxed(&latest[i].bytes, (size_t)0);
   }
   if (!mx_os_seems_present(start, page->block_size)) mx_store_relaxed(c, SPARSE);
-  else if (counts) note_filled(c);
+  else if (counts != 0) note_filled(c);
 }
 
 // What waits to be used again counts by slices, and the next vast block begins elsewhere: so each

@@ -44,8 +44,7 @@ static void count_small(void) {
 
 // What a block of `size` bytes takes.
 static size_t taken_for(size_t size) {
-  mi_collect(true);
-  void* const p = mi_malloc(size);
+  void* const p = fresh_block_of(size);
   const mx_page_t* const page = mx_pagemap_get(p);
   const size_t taken = page->slice_count * MX_SLICE_SIZE;
   mi_free(p);
@@ -70,6 +69,25 @@ static void ends_are_large(void) {
   mi_collect(true);
   if (arena != NULL) EXPECT(mx_arena_present_in(arena, index, count) == 0);
   if (arena != NULL) EXPECT(!mx_os_seems_present(p + SIZE - 2 * MX_SLICE_SIZE, MX_SLICE_SIZE));
+}
+
+// Room to grow further counts when it is used, large OS pages or not.
+static void room_is_not_used(void) {
+  if (MX_GUARD_PAGES || MX_LARGE_APART) return;
+  const size_t more = SIZE + mx_facts.large_page / 2;
+  unsigned char* p = fresh_block();
+  unsigned char* const behind = (unsigned char*)mi_malloc(SIZE);
+  memset(p, 1, SIZE);
+  p = (unsigned char*)mi_realloc(p, more);
+  const mx_page_t* const page = mx_pagemap_get(p);
+  if (page->arena != NULL) {
+    const size_t present = mx_arena_present_in(page->arena, page->slice_index, page->slice_count);
+    EXPECT(present <= (more + mx_facts.large_page) / mx_facts.os_page);
+  }
+  memset(p, 1, more);
+  memset(behind, 1, SIZE);
+  mi_free(p);
+  mi_free(behind);
 }
 
 // Where large OS pages are expected and do not fit, small ones do.
@@ -154,6 +172,7 @@ int main(void) {
   mi_free(second);
   EXPECT(mx_dense_is_expected(SIZE));
   if (SIZE >= 4 * mx_facts.large_page) ends_are_large();
+  if (SIZE >= 4 * mx_facts.large_page) room_is_not_used();
   fits_as_before();
   if (SIZE >= 4 * mx_facts.large_page) differ_near();
 
