@@ -137,6 +137,7 @@ void* mx_zeroblock_alloc(size_t align) {
 void mx_call_begins_pending(void) {}
 void mx_call_ends_pending(void) {}
 void mx_alloc_on_pressure(mx_theap_t* theap) { (void)theap; }
+void mx_spare_flush(mx_theap_t* theap) { claim(theap == &prove_theap); }
 void* mx_alloc_failed(size_t size) { (void)size; prove_failed = true; return NULL; }
 mx_page_t* mx_pagemap_get(const void* p) { (void)p; return &prove_page; }
 mx_theap_t* mx_thread_theap(void) { return nondet_bool() ? &prove_theap : NULL; }
