@@ -18,6 +18,8 @@ static uint8_t* any_slice(void) {
   return (uint8_t*)mx_align_down(any_size(MX_SLICE_SIZE, last), MX_SLICE_SIZE);
 }
 
+void mx_page_init_delay(mx_page_t* page) { (void)page; }
+
 static void make_page(size_t bin) {
   mx_facts.os_page = 4096;
   mx_color_least = MX_COLOR_STEP_MIN << any_size(0, 4);
@@ -81,10 +83,6 @@ bool mx_arena_is_present(const mx_arena_t* arena, const void* start, size_t size
   claim(size > 0);
   return nondet_bool();
 }
-
-#if MX_QUARANTINE
-void mx_page_init_delay(mx_page_t* page) { (void)page; }
-#endif
 
 static void carves_of(size_t bin) {
   const size_t size = mx_bin_size(bin);

@@ -138,6 +138,13 @@ void mx_call_begins_pending(void) {}
 void mx_call_ends_pending(void) {}
 void mx_alloc_on_pressure(mx_theap_t* theap) { (void)theap; }
 void mx_spare_flush(mx_theap_t* theap) { claim(theap == &prove_theap); }
+// Nothing is sampled: neither the heap of the thread nor the page says so.
+void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero) {
+  (void)theap, (void)align, (void)is_growing, (void)zero;
+  claim(false);
+  return give(size);
+}
+void mx_sample_resize(mx_page_t* page, size_t size) { (void)page, (void)size; claim(false); }
 void* mx_alloc_failed(size_t size) { (void)size; prove_failed = true; return NULL; }
 mx_page_t* mx_pagemap_get(const void* p) { (void)p; return &prove_page; }
 mx_theap_t* mx_thread_theap(void) { return nondet_bool() ? &prove_theap : NULL; }
