@@ -58,6 +58,14 @@ want imagemagick /usr/bin/magick /usr/bin/convert
 want ffmpeg /usr/bin/ffmpeg
 
 if [ "$more" = yes ]; then
+  want fakeroot /usr/bin/fakeroot
+  want faketime "/usr/lib/*/faketime/libfaketimeMT.so.1"
+  want eatmydata "/usr/lib/*/libeatmydata.so"
+  want nocache /usr/lib/nocache/nocache.so
+  want snoopy "/lib/*/libsnoopy.so"
+  want libnss-wrapper "/usr/lib/*/libnss_wrapper.so"
+  want libuid-wrapper "/usr/lib/*/libuid_wrapper.so"
+  want libsocket-wrapper "/usr/lib/*/libsocket_wrapper.so"
   want default-jdk-headless /usr/bin/javac
   want php-cli /usr/bin/php
   want php-gd "/etc/php/*/cli/conf.d/*gd.ini"

@@ -28,13 +28,14 @@ import time
 import traceback
 
 import more_desktop
+import more_preloads
 import more_runtimes
 import more_servers
 import more_suites
 from harness import SKIP, Failed, MapsWatch, Session, Skipped, describe, expect, fresh_folder, limit, tail
 
 PROGRAMS = {**more_runtimes.PROGRAMS, **more_servers.PROGRAMS, **more_desktop.PROGRAMS,
-            **more_suites.PROGRAMS}
+            **more_preloads.PROGRAMS, **more_suites.PROGRAMS}
 
 
 class Side:
