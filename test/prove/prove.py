@@ -64,6 +64,8 @@ BUILDS = {
 CHECKS = ["--bounds-check", "--div-by-zero-check", "--signed-overflow-check", "--undefined-shift-check",
           "--unwinding-assertions", "--slice-formula"]
 POINTER_CHECKS = ["--pointer-check", "--pointer-overflow-check"]
+GAP = re.compile(r".*(?:(?:PARSING|CONVERSION|TYPE) ERROR|Invalid User Input|no body for callee"
+                 r"|body not available).*")
 SPEC = re.compile(r"((?:^//.*\n)+)^void prove_(\w+)\(void\)", re.M)
 MARKS = "<!-- proofs: begin (written by `make prove`) -->\n", "<!-- proofs: end -->\n"
 
@@ -209,12 +211,12 @@ def judge(output):
     return "refuted" if "VERIFICATION FAILED" in output else "stopped"
 
 
-def look_through(task, command):
-    """Takes a fraction of a second, so that no proof for which there is no time has a gap."""
-    output, _ = run_limited([*command, "--drop-unused-functions", "--list-goto-functions"], task.seconds)
-    absent = re.findall(r"(\w+) /\* \w+, body not available", output)
-    if absent or re.search(r"(PARSING|CONVERSION|TYPE) ERROR|Invalid User Input", output):
-        raise Wrong(f"{task.prop.name} ({task.build}): no body: {absent} {output[-2000:]}")
+def run_checker(task, command):
+    """As run_limited, of a source that can be read and calls nothing that has no body."""
+    output, took = run_limited(command, task.seconds)
+    if gaps := GAP.findall(output):
+        raise Wrong(f"{task.prop.name} ({task.build}): {gaps} {output[-2000:]}")
+    return output, took
 
 
 def perform(task, cbmc, version, again, in_time):
@@ -232,8 +234,8 @@ def perform(task, cbmc, version, again, in_time):
 def perform_case(task, text, cbmc, version, again, in_time):
     """What is known from before needs no time."""
     task.outcome, task.took = "left", 0
-    arguments = [f"--{BUILDS[task.build][0]}", "--function", "prove_" + task.prop.name.replace("-", "_"),
-                 "--unwind", task.prop.unwind, *CHECKS]
+    entry = [f"--{BUILDS[task.build][0]}", "--function", "prove_" + task.prop.name.replace("-", "_")]
+    arguments = [*entry, "--unwind", task.prop.unwind, *CHECKS]
     if task.prop.objects:
         arguments += ["--object-bits", task.prop.objects]
     if task.prop.addresses == "no":
@@ -250,10 +252,11 @@ def perform_case(task, text, cbmc, version, again, in_time):
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / f"{task.prop.name}.i"
         file.write_text(text)
-        look_through(task, [cbmc, *arguments[:3], str(file)])
+        # Takes a fraction of a second, so no proof for which there is no time has a gap.
+        run_checker(task, [cbmc, *entry, "--drop-unused-functions", "--list-goto-functions", str(file)])
         if not in_time():
             return
-        output, task.took = run_limited([cbmc, *arguments, str(file)], task.seconds)
+        output, task.took = run_checker(task, [cbmc, *arguments, str(file)])
     task.outcome = judge(output)
     task.text = "\n".join(line for line in output.splitlines() if line.endswith(": FAILURE"))
     if task.outcome == "stopped" and not task.text:
