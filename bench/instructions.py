@@ -32,6 +32,7 @@ SCRIPTS = {
     "realloc": "malloc(16), realloc to 40, 120, 1,000, free",
     "resize": "realloc in place",
     "usable": "malloc_usable_size",
+    "null": "free(NULL)",
     "aligned": "posix_memalign(64), free",
     "operators": "operator new(48), sized delete",
     "mixed": "16 to 1,024 bytes at random, 512 live",
@@ -41,7 +42,7 @@ SCRIPTS = {
 }
 # What ours may cost.
 LIMITS = {"small": 29, "calloc": 41, "calloc256": 60, "realloc": 310, "resize": 29, "usable": 15,
-          "aligned": 45, "operators": 32, "4k": 34, "32k": 34, "remote": 54, "batch": 30}
+          "null": 8, "aligned": 45, "operators": 32, "4k": 34, "32k": 34, "remote": 54, "batch": 30}
 SHORT, LONG = 20000, 120000
 TIMEOUT = 120
 

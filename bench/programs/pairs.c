@@ -7,7 +7,7 @@
 // allocator's (and the C library's) instructions, whatever the loop here compiles to.
 //
 // Arguments: script, count. Scripts: small, batch, calloc, calloc256, realloc, resize, usable,
-// aligned, operators, mixed, 4k, 32k, remote, hand.
+// null, aligned, operators, mixed, 4k, 32k, remote, hand.
 #include <malloc.h>
 #include <semaphore.h>
 
@@ -51,6 +51,11 @@ static void script_calloc256(size_t count) {
     block[0] = 1;
     free((void*)(uintptr_t)block);
   }
+}
+
+static void script_null(size_t count) {
+  void* volatile none = NULL;
+  for (size_t n = 0; n < count; n++) free(none);
 }
 
 static void script_usable(size_t count) {
@@ -167,7 +172,7 @@ int main(int argc, char** argv) {
                  {"operators", script_operators},
                  {"mixed", script_mixed},     {"4k", script_4k},
                  {"32k", script_32k},         {"remote", script_remote},
-                 {"hand", script_hand}};
+                 {"null", script_null},       {"hand", script_hand}};
   size_t count = bench_arg(argc, argv, 2, 100000);
   for (size_t s = 0; argc > 1 && s < sizeof scripts / sizeof scripts[0]; s++) {
     if (strcmp(argv[1], scripts[s].name) != 0) continue;

@@ -78,9 +78,9 @@ mx_inline bool mx_realloc_plain(mx_theap_t* theap, void** p, size_t size) {
 
 mx_inline void* mx_alloc(size_t size) { return mx_alloc_in(mx_tls_theap, size); }
 
-// Pushes the block onto its page's list when the page is this thread's; else, or when p is no
-// block at all (NULL has a record too), takes one of the slow paths that the caller names: `other`
-// where the page map's near part has a record.
+// Pushes the block onto its page's list when the page is this thread's; else, or when p is no block
+// at all, takes one of the slow paths that the caller names: `other` where the page map's near part
+// has a record, which NULL has not.
 mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_page_t*)) {
   if (mx_unlikely(!mx_pagemap_is_near(p))) {
     slow(p);

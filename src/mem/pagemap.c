@@ -56,6 +56,10 @@ static size_t near_table_size(unsigned bits) {
   return mx_align_up(MX_PAGE_RECORD_SIZE + entries * sizeof(intptr_t), CHUNK_SIZE);
 }
 
+static uintptr_t last_slice(unsigned bits) {
+  return ((uintptr_t)1 << (bits - MX_SLICE_SHIFT)) - 1;
+}
+
 // Secure builds place each arena at random, for which they need room: of addresses, and for a table
 // of 128 MiB, which a limit may count: then one of 2 MiB.
 #define NEAR_BITS_RANDOM 40
@@ -84,7 +88,7 @@ static bool try_reserve(unsigned bits) {
   mx_pagemap_near_size = size;
   is_grown = (is_all || bits >= NEAR_BITS_MOST);
   mx_pagemap_table = (mx_pagemap_table_t*)(void*)table;
-  mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
+  mx_store_release(&mx_pagemap_near, last_slice(bits));
   return true;
 }
 
@@ -109,7 +113,7 @@ bool mx_pagemap_init(void) {
 static void grow_near(uintptr_t slice) {
   mx_lock_acquire(&table_lock);
   const uintptr_t now = mx_load_relaxed(&mx_pagemap_near);
-  if (!is_grown && slice >= now) {
+  if (!is_grown && slice > now) {
     const unsigned most = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
     const unsigned bits = mx_bit_high(slice) + 1 + MX_SLICE_SHIFT;
     const size_t size = near_table_size(bits);
@@ -119,7 +123,7 @@ static void grow_near(uintptr_t slice) {
     if (done) {
       mx_os_reads_as_zero(end, size - mx_pagemap_near_size);
       mx_pagemap_near_size = size;
-      mx_store_release(&mx_pagemap_near, (uintptr_t)1 << (bits - MX_SLICE_SHIFT));
+      mx_store_release(&mx_pagemap_near, last_slice(bits));
     }
     is_grown = (!done || bits == most);
   }
@@ -174,12 +178,14 @@ mx_page_t* mx_pagemap_get(const void* p) {
 
 // ---- writing entries ---------------------------------------------------------------------------
 
+static bool is_near_slice(uintptr_t slice) { return slice - 1 < mx_load_relaxed(&mx_pagemap_near); }
+
 // The table of a slice, made if need be, and the number of its entry there.
 static bool table_of(uintptr_t slice, bool create, table_t* table, size_t* index) {
   const unsigned bits = mx_min(NEAR_BITS_MOST, mx_facts.va_bits);
   const uintptr_t most = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
-  if (create && slice >= mx_load_relaxed(&mx_pagemap_near) && slice < most) grow_near(slice);
-  if (slice < mx_load_relaxed(&mx_pagemap_near)) {
+  if (create && slice > mx_load_relaxed(&mx_pagemap_near) && slice < most) grow_near(slice);
+  if (is_near_slice(slice)) {
     table->memory = (uint8_t*)mx_pagemap_table;
     table->entries_from = MX_PAGE_RECORD_SIZE;
     table->writable = near_writable;
@@ -215,7 +221,7 @@ static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
   const size_t at = table.entries_from + index * sizeof(intptr_t);
   const size_t chunk = at / CHUNK_SIZE;
   const size_t in_chunk = (CHUNK_SIZE - at % CHUNK_SIZE) / sizeof(intptr_t);
-  const size_t in_table = (table.writable == near_writable ? mx_load_relaxed(&mx_pagemap_near)
+  const size_t in_table = (table.writable == near_writable ? mx_load_relaxed(&mx_pagemap_near) + 1
                                                            : MX_FAR_ENTRIES) - index;
   count = mx_min(count, mx_min(in_chunk, in_table));
   if (page == NULL ? !mx_bits_test(table.writable, chunk) : !ensure_writable(&table, chunk)) {
@@ -229,7 +235,7 @@ static size_t set_run(uintptr_t slice, size_t count, mx_page_t* page) {
 
 // Mostly an entry that has been written before, and is written again.
 static bool set_near_again(uintptr_t slice, mx_page_t* page) {
-  if (slice >= mx_load_relaxed(&mx_pagemap_near)) return false;
+  if (!is_near_slice(slice)) return false;
   mx_atomic(intptr_t)* const entry = &mx_pagemap_table->entries[slice];
   const size_t at = (size_t)((uintptr_t)entry - (uintptr_t)mx_pagemap_table);
   if (!mx_bits_test(near_writable, at / CHUNK_SIZE)) return false;
@@ -256,7 +262,9 @@ void mx_pagemap_forget(const void* start, size_t count) {
   for (size_t n; count > 0; slice += n, count -= n) {
     n = mx_min(count, MX_FAR_ENTRIES - slice % MX_FAR_ENTRIES);
     uint8_t* first = (uint8_t*)&mx_pagemap_table->entries[slice];
-    if (slice >= mx_load_relaxed(&mx_pagemap_near)) {
+    if (is_near_slice(slice)) {
+      n = mx_min(n, mx_load_relaxed(&mx_pagemap_near) + 1 - slice);
+    } else {
       mx_far_table_t* const far_table = mx_load_acquire(&mx_pagemap_far[slice / MX_FAR_ENTRIES]);
       if (far_table == NULL) continue;
       first = far_table->entries + slice % MX_FAR_ENTRIES * sizeof(intptr_t);

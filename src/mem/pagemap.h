@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The map from any address to the record of the page that holds it.
 //
-// One table serves the addresses from 0 up to a bound (`mx_pagemap_near`): an entry of one word for
-// every slice (64 KiB). An entry is the distance in bytes from the table's start to the page's
-// record, so the zero of an untouched entry leads to the table's own start, which is kept zero and
-// reads as the record of a page that nobody owns. Arenas lie at near addresses where the system
-// lets us choose (see vmem.h), so a small table does: 1 MiB of addresses for 8 GiB. It grows in
-// place when addresses beyond are chosen.
+// One table serves the addresses from 64 KiB up to a bound (`mx_pagemap_near`): an entry of one
+// word for every slice (64 KiB). The first slice is not among them: NULL lies there, and is freed
+// so often that the comparison with the bound is to tell it, too. An entry is the distance in bytes
+// from the table's start to the page's record, so the zero of an untouched entry leads to the
+// table's own start, which is kept zero and reads as the record of a page that nobody owns. Arenas
+// lie at near addresses where the system lets us choose (see vmem.h), so a small table does: 1 MiB
+// of addresses for 8 GiB. It grows in place when addresses beyond are chosen.
 //
 // What lies elsewhere is far: memory of the program's, mappings that the system placed, blocks in
 // mappings of their own. Each 16 GiB of such addresses get a table of their own when the first page
@@ -46,7 +47,7 @@ typedef struct mx_page_s mx_page_t;
 
 typedef struct mx_pagemap_table_s {
   uint8_t none[MX_PAGE_RECORD_SIZE];  // always zero
-  mx_atomic(intptr_t) entries[1];     // as many as there are near slices
+  mx_atomic(intptr_t) entries[1];     // by slice; the first stays zero
 } mx_pagemap_table_t;
 
 #define MX_FAR_BITS 34
@@ -64,7 +65,7 @@ typedef struct mx_own_page mx_pagemap_root_s {
 } mx_pagemap_root_t;
 extern mx_hidden mx_pagemap_root_t mx_pagemap_root;
 #define mx_pagemap_table mx_pagemap_root.table
-extern mx_hidden mx_atomic(uintptr_t) mx_pagemap_near;  // slices of addresses in it; only grows
+extern mx_hidden mx_atomic(uintptr_t) mx_pagemap_near;  // the last slice in it; only grows
 extern mx_hidden size_t mx_pagemap_near_size;           // bytes that the table has reserved
 extern mx_hidden mx_atomic(mx_far_table_t*) mx_pagemap_far[MX_FAR_TABLES];
 // Reserves the table; false when not even the smallest is to be had.
@@ -79,15 +80,19 @@ mx_page_t* mx_pagemap_get(const void* p);
 bool mx_pagemap_visit_locks(mx_lock_visit_fn* visit);
 MX_END_DECLS
 
+// Slices between the first one and an address's; for NULL more than there can be.
+mx_inline uintptr_t mx_pagemap_before(const void* p) {
+  return ((uintptr_t)p - MX_SLICE_SIZE) >> MX_SLICE_SHIFT;
+}
+
 mx_inline bool mx_pagemap_is_near(const void* p) {
-  return mx_is_below_loaded((uintptr_t)p >> MX_SLICE_SHIFT, &mx_pagemap_near);
+  return mx_is_below_loaded(mx_pagemap_before(p), &mx_pagemap_near);
 }
 
 // For the paths where instructions count.
 mx_inline mx_page_t* mx_pagemap_get_near(const void* p) {
   mx_pagemap_table_t* const table = mx_pagemap_table;
-  const uintptr_t slice = (uintptr_t)p >> MX_SLICE_SHIFT;
-  return (mx_page_t*)mx_add_loaded((uintptr_t)table, &table->entries[slice]);
+  return (mx_page_t*)mx_add_loaded((uintptr_t)table, &table->entries[mx_pagemap_before(p) + 1]);
 }
 
 mx_inline bool mx_pagemap_is_none(const mx_page_t* page) {

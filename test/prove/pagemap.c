@@ -62,7 +62,7 @@ static void check_entry(const intptr_t* entry) {
   claim(p % sizeof(intptr_t) == 0);
   claim(is_in_far(p, sizeof(intptr_t)) ||
         (is_in_near(p, sizeof(intptr_t)) && p - NEAR_AT >= MX_PAGE_RECORD_SIZE &&
-         (p - NEAR_AT - MX_PAGE_RECORD_SIZE) / sizeof(intptr_t) < mx_pagemap_near));
+         (p - NEAR_AT - MX_PAGE_RECORD_SIZE) / sizeof(intptr_t) <= mx_pagemap_near));
 }
 
 static intptr_t read_entry(const intptr_t* p) {
@@ -87,7 +87,7 @@ static void any_map(void) {
   const unsigned most = (MX_64BIT ? NEAR_BITS_MOST : 32);
   const unsigned bits = (unsigned)any_size(MX_64BIT ? NEAR_BITS_LEAST : 32, most);
   mx_pagemap_near_size = near_table_size(bits);
-  mx_pagemap_near = (uintptr_t)1 << (bits - MX_SLICE_SHIFT);
+  mx_pagemap_near = last_slice(bits);
   is_grown = nondet_bool() || bits == most;
   prove_far_table.entries = (uint8_t*)FAR_AT;
 }

@@ -15,16 +15,38 @@
 #define SIZE (64 * MX_MIB)
 #define SKIPPED 77
 
+static uintptr_t bound(void) {
+  return (mx_load_relaxed(&mx_pagemap_near) + 1) << MX_SLICE_SHIFT;
+}
+
+// A block of memory at this address, or NULL where the system does not give it.
+static void* block_at(uint64_t wanted, mi_arena_id_t* id) {
+  void* const memory = mx_os_map((void*)(uintptr_t)wanted, SIZE, true);
+  if ((uint64_t)(uintptr_t)memory != wanted) return NULL;
+  if (!mi_manage_os_memory_ex(memory, SIZE, true, false, true, -1, true, id)) return NULL;
+  return mi_heap_malloc(mi_heap_new_in_arena(*id), 100);
+}
+
 // Memory at an address beyond the table, and how far the table reaches then.
 static uintptr_t bound_with(uint64_t wanted, mi_arena_id_t* id) {
-  void* const memory = mx_os_map((void*)(uintptr_t)wanted, SIZE, true);
-  if ((uint64_t)(uintptr_t)memory != wanted) return 0;
-  if (!mi_manage_os_memory_ex(memory, SIZE, true, false, true, -1, true, id)) return 1;
-  mi_heap_t* const heap = mi_heap_new_in_arena(*id);
-  void* const block = mi_heap_malloc(heap, 100);
-  if (block == NULL || !mi_check_owned(block)) return 1;
+  void* const block = block_at(wanted, id);
+  if (block == NULL) return 0;
+  if (!mi_check_owned(block)) return 1;
   mi_free(block);
-  return mx_load_relaxed(&mx_pagemap_near) << MX_SLICE_SHIFT;
+  return bound();
+}
+
+// The first slice behind the largest table, and the last one in it, are in different tables.
+static bool is_found_at_the_end(void) {
+  const uint64_t end = (uint64_t)1 << 41;
+  mi_arena_id_t ids[2];
+  void* const behind = block_at(end, &ids[0]);
+  void* const within = block_at(end - SIZE, &ids[1]);
+  if (behind == NULL || within == NULL) return true;
+  const bool is_found = (bound() == end && mi_check_owned(behind) && mi_check_owned(within));
+  mi_free(behind);
+  mi_free(within);
+  return is_found;
 }
 
 #if !defined(_WIN32)
@@ -33,14 +55,14 @@ static uintptr_t bound_with(uint64_t wanted, mi_arena_id_t* id) {
 static int cannot_grow(void) {
   void* const end = (uint8_t*)mx_pagemap_table + mx_pagemap_near_size;
   const size_t size = MX_SLICE_SIZE;
-  const uintptr_t before = mx_load_relaxed(&mx_pagemap_near) << MX_SLICE_SHIFT;
+  const uintptr_t before = bound();
   mi_arena_id_t ids[2];
   if (mx_os_map(end, size, true) != end) return SKIPPED;
   const uintptr_t first = bound_with((uint64_t)3 << 37, &ids[0]);
   mx_os_unmap(end, size);
-  const uintptr_t bound = bound_with((uint64_t)5 << 37, &ids[1]);
-  if (first == 0 || bound == 0) return SKIPPED;
-  return first != before || bound != before;
+  const uintptr_t second = bound_with((uint64_t)5 << 37, &ids[1]);
+  if (first == 0 || second == 0) return SKIPPED;
+  return first != before || second != before;
 }
 
 static bool child_cannot_grow(void) {
@@ -56,8 +78,8 @@ static bool child_cannot_grow(void) { return true; }
 
 int main(void) {
   mi_free(mi_malloc(100));
-  const uintptr_t before = mx_load_relaxed(&mx_pagemap_near);
-  if (!MX_64BIT || MX_RANDOM_ADDRESS || before > (uintptr_t)1 << (36 - MX_SLICE_SHIFT)) {
+  const uintptr_t before = bound();
+  if (!MX_64BIT || MX_RANDOM_ADDRESS || (uint64_t)before > (uint64_t)1 << 36) {
     printf("the table is not small\n");
     return SKIPPED;
   }
@@ -68,15 +90,18 @@ int main(void) {
   // By powers of two: as far as it needs to.
   mi_arena_id_t ids[2];
   const uintptr_t first = bound_with((uint64_t)3 << 37, &ids[0]);
-  const uintptr_t bound = bound_with((uint64_t)3 << 38, &ids[1]);
-  if (first == 0 || bound == 0) {
+  const uintptr_t second = bound_with((uint64_t)3 << 38, &ids[1]);
+  if (first == 0 || second == 0) {
     printf("the system does not give such addresses\n");
     return SKIPPED;
   }
-  printf("entries for %zu slices, then for %zu\n", (size_t)before,
-         (size_t)mx_load_relaxed(&mx_pagemap_near));
-  if (first != (uintptr_t)((uint64_t)1 << 39) || bound != (uintptr_t)((uint64_t)1 << 40)) return 1;
+  printf("entries for addresses to %zx, then to %zx\n", (size_t)before, (size_t)second);
+  if (first != (uintptr_t)((uint64_t)1 << 39) || second != (uintptr_t)((uint64_t)1 << 40)) return 1;
   size_t known = 0;
-  for (uintptr_t p = 0; p < bound; p += (uintptr_t)MX_GIB) known += mi_is_in_heap_region((void*)p);
+  for (uintptr_t p = 0; p < second; p += (uintptr_t)MX_GIB) known += mi_is_in_heap_region((void*)p);
+  if (!is_found_at_the_end()) {
+    printf("a block at the end of the largest table, or behind it, was not found\n");
+    return 1;
+  }
   return known > 3;
 }
