@@ -13,6 +13,7 @@
 //   fork      a child that allocates, frees what it inherited, and starts a thread
 //   until=S   blocks of S KiB until there is no more, freed, and once more
 //   bulk=S    S MiB at once in blocks of all sizes to 1 MiB, freed
+//   read=S    S MiB of calloc that are read and never written, and stay
 //   crowd=N   N threads, each of which replaces 400 blocks of 3,000 to 70,000 bytes
 //   long=S    small, grow and threads for S seconds, or until SIGUSR1 comes
 //   leave     the first thread ends, then the others, and with the last one the process; nothing
@@ -335,6 +336,13 @@ static void bulk(size_t mib) {
   }
 }
 
+static void read_zeros(size_t mib) {
+  static const volatile unsigned char* kept;
+  kept = (const volatile unsigned char*)given(calloc(mib, MIB), mib * MIB);
+  for (size_t i = 0; i < mib * MIB; i += 4096) check(kept[i] == 0);
+  say("read", (long)mib);
+}
+
 static void* replace_many_sizes(void* arg) {
   churn_sizes(400, 6000, (uintptr_t)arg, (sizes_t){3000, 6200, 67000, 8});
   return NULL;
@@ -381,6 +389,10 @@ static void play(const char* name) {
   }
   if (strncmp(name, "bulk=", 5) == 0) {
     bulk(strtoul(name + 5, NULL, 10));
+    return;
+  }
+  if (strncmp(name, "read=", 5) == 0) {
+    read_zeros(strtoul(name + 5, NULL, 10));
     return;
   }
   if (strncmp(name, "crowd=", 6) == 0) {

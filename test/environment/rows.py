@@ -222,6 +222,8 @@ CALLS = {
   "rt_sigaction": SAMPLED, "rt_sigprocmask": BACKGROUND,
   "msync": {"prof": 1, "prof_rate": 4096},
 }
+# Made where OS pages of zeros are present.
+SCENES = {"ioctl": ["load", "small", "read=16"]}
 if platform.machine() not in ("x86_64", "i686"):
   CALLS["membarrier"] = {"background_purge": 1, "purge_delay": 1}
 # Made by the library through the C library, so that they do not stand in src/os and src/host as SYS_.
@@ -289,7 +291,7 @@ def sandboxes(is_secure):
     for error in ("EPERM", "ENOSYS"):
       place = f"seccomp: {call}, {error}"
       step = f"refuse={call}:{error}"
-      yield Row(place, "load", LOAD, enter=step, options=options, is_made=error == "EPERM")
+      yield Row(place, "load", SCENES.get(call, LOAD), enter=step, options=options, is_made=error == "EPERM")
       for name, command in {**FOREIGN, **FOREIGN_HEAVY}.items():
         yield Row(place, name, command, is_foreign=True, enter=step, options=options, heavy=True)
       # Without futexes glibc itself ends a process in which two threads want one lock.
