@@ -222,10 +222,10 @@ CALLS = {
   "rt_sigaction": SAMPLED, "rt_sigprocmask": BACKGROUND,
   "msync": {"prof": 1, "prof_rate": 4096},
 }
-# Made where OS pages of zeros are present.
-SCENES = {"ioctl": ["load", "small", "read=16"]}
 if platform.machine() not in ("x86_64", "i686"):
   CALLS["membarrier"] = {"background_purge": 1, "purge_delay": 1}
+# Made where OS pages of zeros are present.
+SCENES = {"ioctl": ["load", "small", "read=16"]}
 # Made by the library through the C library, so that they do not stand in src/os and src/host as SYS_.
 THROUGH_LIBC = {"prctl", "rt_sigaction", "rt_sigprocmask"}
 # Made by the library as it is built for programs without a C library.

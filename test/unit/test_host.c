@@ -262,6 +262,15 @@ static void* sleep_for_long(void* arg) {
   return arg;
 }
 
+// Within a second.
+static bool comes_to_sleep(bool wanted) {
+  for (int i = 0; i < 1000; i++) {
+    if (mx_host_thread_sleeps(sleeper) == wanted) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
 static void test_threads(void) {
   pthread_t thread;
   pthread_barrier_init(&barrier, NULL, 2);
@@ -269,21 +278,10 @@ static void test_threads(void) {
   EXPECT(!mx_host_thread_sleeps((uint32_t)syscall(SYS_gettid)));
   if (pthread_create(&thread, NULL, &sleep_for_long, NULL) != 0) return;
   pthread_barrier_wait(&barrier);
-  bool sleeps = false;
-  for (int i = 0; i < 1000 && !sleeps; i++) {
-    sleeps = mx_host_thread_sleeps(sleeper);
-    usleep(1000);
-  }
-  EXPECT(sleeps || access("/proc/self/stat", R_OK) != 0);
+  EXPECT(comes_to_sleep(true) || access("/proc/self/stat", R_OK) != 0);
   pthread_barrier_wait(&barrier);
   pthread_join(thread, NULL);
-  // It is joined before the system has taken it from the list.
-  bool is_listed = true;
-  for (int i = 0; i < 1000 && is_listed; i++) {
-    is_listed = mx_host_thread_sleeps(sleeper);
-    if (is_listed) usleep(1000);
-  }
-  EXPECT(!is_listed);
+  EXPECT(comes_to_sleep(false));  // joined before the system has taken it from the list
 }
 
 // ---- signals -----------------------------------------------------------------------------------

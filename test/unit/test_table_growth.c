@@ -19,34 +19,36 @@ static uintptr_t bound(void) {
   return (mx_load_relaxed(&mx_pagemap_near) + 1) << MX_SLICE_SHIFT;
 }
 
-// A block of memory at this address, or NULL where the system does not give it.
-static void* block_at(uint64_t wanted, mi_arena_id_t* id) {
-  void* const memory = mx_os_map((void*)(uintptr_t)wanted, SIZE, true);
-  if ((uint64_t)(uintptr_t)memory != wanted) return NULL;
+// Whether the system gives memory at this address.
+static bool is_given(uint64_t wanted) {
+  return (uint64_t)(uintptr_t)mx_os_map((void*)(uintptr_t)wanted, SIZE, true) == wanted;
+}
+
+// A block of the memory there, or NULL where it is not found.
+static void* block_at(uint64_t given, mi_arena_id_t* id) {
+  void* const memory = (void*)(uintptr_t)given;
   if (!mi_manage_os_memory_ex(memory, SIZE, true, false, true, -1, true, id)) return NULL;
-  return mi_heap_malloc(mi_heap_new_in_arena(*id), 100);
+  void* const block = mi_heap_malloc(mi_heap_new_in_arena(*id), 100);
+  return mi_check_owned(block) ? block : NULL;
 }
 
 // Memory at an address beyond the table, and how far the table reaches then.
 static uintptr_t bound_with(uint64_t wanted, mi_arena_id_t* id) {
+  if (!is_given(wanted)) return 0;
   void* const block = block_at(wanted, id);
-  if (block == NULL) return 0;
-  if (!mi_check_owned(block)) return 1;
+  if (block == NULL) return 1;
   mi_free(block);
   return bound();
 }
 
-// The first slice behind the largest table, and the last one in it, are in different tables.
+// The first slice behind the largest table, and the last ones in it, are in different tables.
 static bool is_found_at_the_end(void) {
   const uint64_t end = (uint64_t)1 << 41;
+  if (!is_given(end) || !is_given(end - SIZE)) return true;
   mi_arena_id_t ids[2];
   void* const behind = block_at(end, &ids[0]);
   void* const within = block_at(end - SIZE, &ids[1]);
-  if (behind == NULL || within == NULL) return true;
-  const bool is_found = (bound() == end && mi_check_owned(behind) && mi_check_owned(within));
-  mi_free(behind);
-  mi_free(within);
-  return is_found;
+  return behind != NULL && within != NULL && bound() == end && mi_check_owned(behind);
 }
 
 #if !defined(_WIN32)
