@@ -51,6 +51,7 @@ set(mi_source_names
   page/clear.c
   heap/adopt.c
   heap/claim.c
+  heap/common.c
   heap/dense.c
   heap/fork.c
   heap/heap_end.c

@@ -65,6 +65,7 @@
 
 #include "heap/adopt.c"
 #include "heap/claim.c"
+#include "heap/common.c"
 #include "heap/dense.c"
 #include "heap/fork.c"
 #include "heap/heap_end.c"

@@ -348,40 +348,45 @@ void mx_page_abandon_again(mx_page_t* page) {
 
 // ---- reclaiming --------------------------------------------------------------------------------
 
-// An owned page that was found by its bit: is it what the bit said? If not it goes back.
-static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin) {
+// A page that was claimed by its bit: is it what the bit said? If not it goes back, and the bit
+// with it.
+static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin, bool stays) {
   mx_check(mx_load_relaxed(&page->owner) == 0);
-  mx_page_own_again(page);
+  if (!stays) mx_page_own_again(page);
   mx_page_collect(page);
   if (mx_page_heap(page) == heap && page->bin == bin && mx_page_has_free(page)) return true;
+  if (stays) unlist(heap->subproc, page->arena, bin, page->slice_index);
+  mx_page_own_again(page);
   mx_page_abandon(page);
   return false;
 }
 
 // Tries the pages of a word of an arena's bitmap, as long as there are tries left.
 static mx_page_t* reclaim_at(mx_arena_t* arena, mx_heap_t* heap, size_t bin, size_t word,
-                             int* tries) {
+                             int* tries, bool stays) {
   uint64_t bits = mx_load_relaxed(&mx_arena_abandoned(arena, bin)[word]);
   for (; bits != 0 && *tries > 0; bits &= bits - 1) {
     const size_t i = word * MX_WORD_BITS + mx_bit_low(bits);
     (*tries)--;
-    unlist(heap->subproc, arena, bin, i);
-    mx_fence_seq_cst();  // see mx_page_abandon_again
+    if (!stays) {
+      unlist(heap->subproc, arena, bin, i);
+      mx_fence_seq_cst();  // see mx_page_abandon_again
+      mx_counter_add(&heap->counters.page_searches, 1);
+    }
     mx_page_t* page = mx_arena_record(arena, i);
-    mx_counter_add(&heap->counters.page_searches, 1);
-    if (mx_remote_try_claim(page) && accept(page, heap, bin)) return page;
+    if (mx_remote_try_claim(page) && accept(page, heap, bin, stays)) return page;
   }
   return NULL;
 }
 
 // The same for words from *word up to `end`; *word: where it stopped.
 static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, size_t* word,
-                             size_t end, int* tries) {
+                             size_t end, int* tries, bool stays) {
   const mx_bits_t* const bits = mx_arena_abandoned(arena, bin);
   mx_page_t* page = NULL;
   for (; *word < end && *tries > 0; ++*word) {
     if (mx_load_relaxed(&bits[*word]) == 0) continue;
-    page = reclaim_at(arena, heap, bin, *word, tries);
+    page = reclaim_at(arena, heap, bin, *word, tries, stays);
     if (page != NULL) break;
   }
   return page;
@@ -389,7 +394,8 @@ static mx_page_t* reclaim_in(mx_arena_t* arena, mx_heap_t* heap, size_t bin, siz
 
 // Looks at a part of the bitmaps only: the next search for this bin begins where one ended that did
 // not get through. In an arena of 1 GiB each search sees all.
-static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
+// The page stays on the list, or does not.
+static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin, bool stays) {
   mx_check(mx_heap_is_main(heap));
   mx_subproc_t* const subproc = heap->subproc;
   const size_t count = mx_load_acquire(&subproc->arenas.count);
@@ -404,7 +410,7 @@ static mx_page_t* reclaim_in_main(mx_heap_t* heap, size_t bin) {
     if (node >= 0 && arena->numa_node >= 0 && arena->numa_node != node) continue;
     const size_t end = mx_min(arena->words, word + left);
     left -= end - word;
-    mx_page_t* const page = reclaim_in(arena, heap, bin, &word, end, &tries);
+    mx_page_t* const page = reclaim_in(arena, heap, bin, &word, end, &tries, stays);
     if (page != NULL) return page;
     if (word == arena->words && left > 0) continue;
     mx_store_relaxed(&subproc->search_from[bin], (uint64_t)i << 32 | word);
@@ -437,6 +443,11 @@ static mx_page_t* reclaim_in_heap(mx_heap_t* heap, size_t bin) {
   return found;
 }
 
+mx_page_t* mx_page_reclaim_briefly(mx_heap_t* heap, size_t bin) {
+  if (mx_load_relaxed(&heap->subproc->listed[bin]) == 0) return NULL;
+  return reclaim_in_main(heap, bin, true);
+}
+
 mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
   mx_check(bin > 0 && bin < MX_BIN_HUGE);
   mx_page_t* page = NULL;
@@ -444,7 +455,7 @@ mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin) {
     page = reclaim_in_heap(heap, bin);
   } else if (mx_load_relaxed(&heap->subproc->listed[bin]) > 0) {
     mx_counter_add(&heap->counters.page_searches_count, 1);
-    page = reclaim_in_main(heap, bin);
+    page = reclaim_in_main(heap, bin, false);
   }
   if (page != NULL) mx_counter_add(&heap->counters.pages_reclaim_on_alloc, 1);
   return page;

@@ -30,6 +30,8 @@ void mx_page_abandon_again(mx_page_t* page);
 bool mx_page_abandon_full(mx_page_t* page, uintptr_t tid);
 // Finds an abandoned page of the heap with free blocks, and owns it; or NULL.
 mx_page_t* mx_page_reclaim(mx_heap_t* heap, size_t bin);
+// The same of a main heap for a moment: the page stays on the list, for mx_page_abandon_again.
+mx_page_t* mx_page_reclaim_briefly(mx_heap_t* heap, size_t bin);
 // Gives the slices of a page back that no list holds any more. Purges nothing.
 void mx_page_drop(mx_arenas_t* arenas, mx_page_t* page);
 // Keeps a page of a heap that is being destroyed, for the next one in its record; false when it

@@ -5,6 +5,7 @@
 #include "../page/remote.h"
 #include "adopt.h"
 #include "claim.h"
+#include "common.h"
 #include "theap.h"
 #include "thread_life.h"
 
@@ -38,6 +39,8 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (mx_page_theap(page) == theap) return true;
   if (policy == 0 && theap->first->thread.is_pooled) return false;
   const bool allocates = (theap->bins.current[page->bin] != &mx_page_none);
+  const bool is_common = (mx_page_theap(page) == NULL && mx_common_is_due(theap->heap));
+  if (!allocates && is_common) return false;
   long limit = mx_option(page_cross_thread_max_reclaim);
   if (!allocates && limit > FREER_PAGES) limit = FREER_PAGES;
   if (policy == 1 && limit == 0) limit = FREER_PAGES;

@@ -171,6 +171,7 @@ struct mx_theap_s {
   mx_theap_links_t links;
   mx_lock_t lock;              // held while it is collected, abandoned or emptied
   mx_theap_thread_t thread;
+  uint8_t common_of[MX_LARGER_BIN];  // blocks of each bin from common pages: see common.c
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
   uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c

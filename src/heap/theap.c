@@ -230,7 +230,7 @@ static mx_page_t* next_page(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-static bool extend_page(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
+bool mx_theap_extend(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
   const bool has_holes = mx_page_has_holes(page);
   if (!has_holes && mx_heap_grow_page(theap->heap, page)) mx_retained_make_up(theap);
   if (MX_HOLES) mx_theap_takes_memory(theap, page->bin, has_holes);
@@ -268,9 +268,9 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
   for (;;) {
     mx_page_t* page = theap->bins.current[bin];
     if (page != &mx_page_none) {
-      if (rather_carves(page) && extend_page(theap, page, is_zero)) return page;
+      if (rather_carves(page) && mx_theap_extend(theap, page, is_zero)) return page;
       if (has_block(page)) return page;
-      if (!has_other(theap, bin) && extend_page(theap, page, is_zero)) return page;
+      if (!has_other(theap, bin) && mx_theap_extend(theap, page, is_zero)) return page;
       // All that is left of it waits: it would be empty, and on the list of full ones.
       if (MX_QUARANTINE && page->used == 1 && mx_page_end_delay(page)) return page;
       leave_current(theap, page);
@@ -279,7 +279,7 @@ mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero) {
     if (page == NULL) return NULL;
     make_current(theap, page);
     // Here and now: the other page, if there was one, may have been lent meanwhile.
-    if (has_block(page) || extend_page(theap, page, is_zero)) return page;
+    if (has_block(page) || mx_theap_extend(theap, page, is_zero)) return page;
   }
 }
 

@@ -9,6 +9,8 @@ MX_BEGIN_DECLS
 // Makes the bin's current page have a free block: the page, or NULL when out of memory. *is_zero:
 // the first free block reads as zero but for its link.
 mx_page_t* mx_theap_refill(mx_theap_t* theap, size_t bin, bool* is_zero);
+// Carves more of a page that this code owns; false when it has no more. *is_zero as above.
+bool mx_theap_extend(mx_theap_t* theap, mx_page_t* page, bool* is_zero);
 // Releases the bin's current page, which has no live block.
 void mx_theap_release_current(mx_theap_t* theap, size_t bin);
 // Whether the bin's current page or the one that follows it has a free block, so that a refill

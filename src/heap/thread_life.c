@@ -19,6 +19,7 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
+#include "common.h"
 #include "heap_record.h"
 #include "parked.h"
 #include "theap.h"
@@ -150,6 +151,7 @@ static void begin_thread(mx_theap_t* first) {
   first->thread.spares = NULL;
   first->thread.heartbeat = 0;
   first->thread.in_deferred_free = false;
+  if (MX_COMMON_PAGES) memset(first->common_of, 0, sizeof(first->common_of));
   first->thread.is_pooled = false;
   mx_store_relaxed(&first->thread.orphans, (mx_theap_t*)NULL);
 }

@@ -157,6 +157,31 @@ static void refused_setup(void) {
   world_refuse_pages(true);
 }
 
+// ---- a page that threads have in common ----------------------------------------------------------
+
+// Block 0 and what each thread asks for first are of one page, which nobody has meanwhile.
+static void common_setup(void) {
+  world_start(WORLD_SLICES);
+  mx_count_add(&mx_subproc_main.main_heap.counters.threads, 100);
+  blocks_of(1, 1, WORLD_BLOCK);
+  ex_check(mx_load_relaxed(&mx_pagemap_get(block[0])->owner) == 0);
+}
+// No block of it is free, so that it is in no list.
+static void common_full_setup(void) {
+  common_setup();
+  for (size_t i = 1; i < WORLD_PAGE_BLOCKS; i++) {
+    ex_become(1);
+    memset(mx_tls_theap->common_of, 0, sizeof(mx_tls_theap->common_of));
+    ex_become(0);
+    blocks_of(1, 1, WORLD_BLOCK);
+  }
+  ex_check(mx_pagemap_get(block[WORLD_PAGE_BLOCKS - 1]) == mx_pagemap_get(block[0]));
+}
+static void frees_1_allocs_9(void) {
+  free_of_setup(1);
+  allocs_9();
+}
+
 // ---- a bit that is set late, and who has the slice then ------------------------------------------
 
 #define HUGE_SIZE (600 * (size_t)1024)  // 10 slices, so that it needs the abandoned page's slice
@@ -505,6 +530,8 @@ const ex_scenario_t ex_scenarios[] = {
     {"thread-end", end_setup, {ends, frees_0, allocs_9}, audit, 2, 1},
     {"reclaim", reclaim_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
     {"reclaim-refused", refused_setup, {frees_0, allocs_9_ends, frees_1}, audit, 2, 1},
+    {"common", common_setup, {frees_0, allocs_9_ends, allocs_10}, audit, 2, 1},
+    {"common-full", common_full_setup, {frees_0, frees_1_allocs_9, allocs_10}, audit, 2, 1},
     {"late-bit", late_setup, {ends, late_frees_then_huge, allocs_if_there_is_room}, audit, 2, 1},
     {"huge-twice", twice_setup, {NULL, twice_free, twice_free}, twice_check, 3, 2},
     {"huge-kept", huge_setup, {huge_loop, huge_loop, huge_flush}, audit, 2, 1},

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The first few blocks of each bin that a thread asks for, where threads are many.
+//
+// A page for each size that a thread uses is an OS page for each, at least. Where hundreds of
+// threads wait for work and have some dozens of blocks, that is most of their memory, and most of
+// the time that they take to begin. So the first blocks of a bin come from common pages: these are
+// abandoned pages, as others are, of which a thread claims one, takes a block, and abandons it
+// again. That takes longer than with a page of its own, but not as long as a page fault. A thread
+// that goes on to ask for blocks of the bin gets a page; it may be the common one. Nor does it take
+// a block where an ended thread left a page of the bin: that one is there already.
+//
+// Blocks of a common page are whole lines of the processor's caches, as they are different
+// threads': who writes to one does not slow down who writes to the next.
+//
+// What tells a common page from others that are abandoned is that it was no theap's before. Who
+// frees into it leaves it where it is, but for a thread that allocates from its bin (see claim.c).
+#include "../page/holes.h"
+#include "../page/remote.h"
+#include "adopt.h"
+#include "common.h"
+#include "theap.h"
+
+#define COMMON_MOST 4              // blocks of a bin that a thread has in this way,
+#define COMMON_BYTES (4 * MX_KIB)  // and bytes, before the last one
+#define CACHE_LINE 64
+
+bool mx_common_serves(mx_theap_t* theap, size_t bin) {
+  if (bin >= MX_LARGER_BIN || mx_theap_uses(theap, bin)) return false;
+  const size_t count = theap->common_of[bin];
+  if (count >= COMMON_MOST || count * mx_bin_size(bin) >= COMMON_BYTES) return false;
+  if (!mx_heap_is_main(theap->heap) || !mx_common_is_due(theap->heap)) return false;
+  theap->common_of[bin]++;
+  return true;
+}
+
+static void put_back(mx_page_t* page) {
+  mx_page_own_again(page);
+  mx_page_abandon(page);
+}
+
+// A listed page of the bin `whole` for one block; or NULL. What a thread left of the bin that was
+// asked for becomes the theap's instead.
+static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
+  mx_page_t* const page = mx_page_reclaim_briefly(theap->heap, whole);
+  if (page == NULL) return NULL;
+  if (whole == bin && mx_page_theap(page) != NULL) {
+    mx_page_own_again(page);
+    mx_theap_adopt(theap, page);
+    return NULL;
+  }
+  if (mx_page_hold(page)) return page;
+  put_back(page);
+  return NULL;
+}
+
+mx_page_t* mx_common_take(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  mx_check(bin > 0 && bin < MX_LARGER_BIN);
+  *is_zero = false;
+  const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), CACHE_LINE));
+  if (whole != bin && mx_load_relaxed(&theap->subproc->listed[bin]) > 0) return NULL;
+  mx_page_t* page = take_listed(theap, bin, whole);
+  if (page == NULL && !mx_theap_uses(theap, bin)) page = mx_page_fresh(theap->heap, whole);
+  if (page == NULL) return NULL;
+  if (page->free != NULL || mx_theap_extend(theap, page, is_zero)) return page;
+  mx_page_rest(page);
+  put_back(page);
+  return NULL;
+}
+
+void mx_common_leave(mx_page_t* page) {
+  mx_page_rest(page);
+  mx_page_abandon_again(page);
+}
