@@ -84,17 +84,6 @@ static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
   return NULL;
 }
 
-// Of a page that nobody has before and after.
-mx_noinline static void* alloc_common(mx_theap_t* theap, size_t bin, bool zero) {
-  bool is_zero;
-  mx_page_t* const page = mx_common_take(theap, bin, &is_zero);
-  if (page == NULL) return NULL;
-  mx_block_t* const block = mx_page_pop(page);
-  if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
-  mx_common_leave(page);
-  return block;
-}
-
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
@@ -111,8 +100,8 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
     void* const p = alloc_transferred(theap, bin, zero);
     if (p != NULL) return p;
   }
-  if (MX_COMMON_PAGES && mx_common_serves(theap, bin)) {
-    void* const p = alloc_common(theap, bin, zero);
+  if (MX_COMMON_PAGES) {
+    void* const p = mx_common_alloc(theap, bin, zero);
     if (p != NULL) return p;
   }
   bool is_zero;

@@ -14,6 +14,8 @@
 //
 // What tells a common page from others that are abandoned is that it was no theap's before. Who
 // frees into it leaves it where it is, but for a thread that allocates from its bin (see claim.c).
+#include <string.h>
+
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "adopt.h"
@@ -24,7 +26,8 @@
 #define COMMON_BYTES (4 * MX_KIB)  // and bytes, before the last one
 #define CACHE_LINE 64
 
-bool mx_common_serves(mx_theap_t* theap, size_t bin) {
+// Counts the request, if it is one.
+static bool is_among_first(mx_theap_t* theap, size_t bin) {
   if (bin >= MX_LARGER_BIN || mx_theap_uses(theap, bin)) return false;
   const size_t count = theap->common_of[bin];
   if (count >= COMMON_MOST || count * mx_bin_size(bin) >= COMMON_BYTES) return false;
@@ -33,7 +36,7 @@ bool mx_common_serves(mx_theap_t* theap, size_t bin) {
   return true;
 }
 
-static void put_back(mx_page_t* page) {
+static void return_common(mx_page_t* page) {
   mx_page_own_again(page);
   mx_page_abandon(page);
 }
@@ -49,13 +52,12 @@ static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
     return NULL;
   }
   if (mx_page_hold(page)) return page;
-  put_back(page);
+  return_common(page);
   return NULL;
 }
 
-mx_page_t* mx_common_take(mx_theap_t* theap, size_t bin, bool* is_zero) {
-  mx_check(bin > 0 && bin < MX_LARGER_BIN);
-  *is_zero = false;
+// A page that has a free block, and is this code's.
+static mx_page_t* take_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
   const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), CACHE_LINE));
   if (whole != bin && mx_load_relaxed(&theap->subproc->listed[bin]) > 0) return NULL;
   mx_page_t* page = take_listed(theap, bin, whole);
@@ -63,11 +65,18 @@ mx_page_t* mx_common_take(mx_theap_t* theap, size_t bin, bool* is_zero) {
   if (page == NULL) return NULL;
   if (page->free != NULL || mx_theap_extend(theap, page, is_zero)) return page;
   mx_page_rest(page);
-  put_back(page);
+  return_common(page);
   return NULL;
 }
 
-void mx_common_leave(mx_page_t* page) {
+void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero) {
+  bool is_zero = false;
+  if (!is_among_first(theap, bin)) return NULL;
+  mx_page_t* const page = take_common(theap, bin, &is_zero);
+  if (page == NULL) return NULL;
+  mx_block_t* const block = mx_page_pop(page);
+  if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
   mx_page_rest(page);
   mx_page_abandon_again(page);
+  return block;
 }

@@ -16,14 +16,9 @@ mx_inline bool mx_common_is_due(const mx_heap_t* heap) {
 }
 
 MX_BEGIN_DECLS
-// Whether a request that is due gets a block of a common page, in place of the theap's first page
-// of the bin. Counts it.
-bool mx_common_serves(mx_theap_t* theap, size_t bin);
-// A common page with a free block, which is large enough for the bin's; this code owns it. NULL:
-// none is to be had. *is_zero as in mx_theap_refill.
-mx_page_t* mx_common_take(mx_theap_t* theap, size_t bin, bool* is_zero);
-// Gives it to nobody again.
-void mx_common_leave(mx_page_t* page);
+// A block of a common page, if the request is one of the first of its bin in a process with many
+// threads; NULL: it is to have a block of the theap's own.
+void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
 MX_END_DECLS
 
 #endif
