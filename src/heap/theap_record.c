@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../mem/vmem.h"
+#include "../os/os.h"
 #include "theap_record.h"
 
 // ---- theap records -----------------------------------------------------------------------------
@@ -25,12 +26,19 @@ MX_END_SPARSE
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2 + (MX_PADDING ? 1 : 0),
                  "every bin of the empty theap has a page, but for the last one with canaries");
 
+// Whole OS pages: of a thread that does little only one is touched, as the next record begins as far
+// into its first one as this does.
+static size_t record_size(void) {
+  const size_t size = sizeof(mx_theap_t);
+  return mx_os_is_scarce() ? size : mx_align_up(size, 4 * MX_KIB);
+}
+
 static mx_theap_t* fresh_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
   const bool takes_own = (!MX_GUARD_METADATA && !is_own_taken);
   is_own_taken |= takes_own;
   mx_lock_release(&theap_records_lock);
-  return takes_own ? &own_record : (mx_theap_t*)mx_meta_alloc(sizeof(mx_theap_t));
+  return takes_own ? &own_record : (mx_theap_t*)mx_meta_alloc(record_size());
 }
 
 mx_theap_t* mx_theap_record(void) {
