@@ -9,8 +9,7 @@
 
 #include "patterns.h"
 
-#define THREADS 200
-#define BLOCKS 30
+#define THREADS_MOST 2000
 #define LARGEST 1024
 #define STACK 65536
 #define LINE 64
@@ -20,7 +19,8 @@ typedef struct owned_s {
   size_t size;
 } owned_t;
 
-static owned_t owned[THREADS][BLOCKS];
+static unsigned threads, blocks;  // so many, each with so many
+static owned_t* owned;            // of all threads
 static pthread_barrier_t has_all, is_measured, may_free;
 
 // A block in two is to be zero.
@@ -43,71 +43,84 @@ static void give(owned_t* own, unsigned thread) {
   free(own->block);
 }
 
+static owned_t* owned_by(unsigned thread) { return &owned[(size_t)thread * blocks]; }
+
 // Frees its own blocks and its neighbour's by turns.
 static void* wait_with_a_few(void* argument) {
-  const unsigned me = (unsigned)(uintptr_t)argument, next = (me + 1) % THREADS;
-  for (unsigned i = 0; i < BLOCKS; i++) take(&owned[me][i], me, i);
+  const unsigned me = (unsigned)(uintptr_t)argument, next = (me + 1) % threads;
+  for (unsigned i = 0; i < blocks; i++) take(&owned_by(me)[i], me, i);
   pthread_barrier_wait(&has_all);
   pthread_barrier_wait(&is_measured);
-  for (unsigned i = 0; i < BLOCKS; i += 2) give(&owned[me][i], me);
-  for (unsigned i = 1; i < BLOCKS; i += 2) give(&owned[next][i], next);
+  for (unsigned i = 0; i < blocks; i += 2) give(&owned_by(me)[i], me);
+  for (unsigned i = 1; i < blocks; i += 2) give(&owned_by(next)[i], next);
   pthread_barrier_wait(&may_free);
   return NULL;
 }
 
-static int by_address(const void* a, const void* b) {
-  const uintptr_t x = *(const uintptr_t*)a, y = *(const uintptr_t*)b;
+static int by_line(const void* a, const void* b) {
+  const uint64_t x = *(const uint64_t*)a, y = *(const uint64_t*)b;
   return (x > y) - (x < y);
 }
 
-// Lines of the caches in which two threads have blocks. Each entry is where a block begins, with
-// its thread's number in the bits that are always zero there, or its last byte, with the same.
+// Lines of the caches in which two threads have blocks. Each entry is a line in which a block begins
+// or ends, and the thread's number.
 static size_t shared_lines(void) {
-  static uintptr_t lines[2 * THREADS * BLOCKS];
+  const size_t all = 2 * (size_t)threads * blocks;
+  uint64_t* const lines = malloc(all * sizeof(*lines));
   size_t n = 0, shared = 0;
-  for (unsigned t = 0; t < THREADS; t++) {
-    for (unsigned i = 0; i < BLOCKS; i++) {
-      const uintptr_t p = (uintptr_t)owned[t][i].block;
-      lines[n++] = p / LINE << 8 | t;
-      lines[n++] = (p + owned[t][i].size - 1) / LINE << 8 | t;
+  if (lines == NULL) exit(2);
+  for (unsigned t = 0; t < threads; t++) {
+    for (unsigned i = 0; i < blocks; i++) {
+      const owned_t* const own = &owned_by(t)[i];
+      const uint64_t first = (uintptr_t)own->block, last = first + own->size - 1;
+      lines[n++] = first / LINE * THREADS_MOST + t;
+      lines[n++] = last / LINE * THREADS_MOST + t;
     }
   }
-  qsort(lines, n, sizeof(lines[0]), &by_address);
+  qsort(lines, n, sizeof(lines[0]), &by_line);
   for (size_t i = 1; i < n; i++) {
-    if (lines[i] >> 8 == lines[i - 1] >> 8 && lines[i] != lines[i - 1]) shared++;
+    const int is_same_line = (lines[i] / THREADS_MOST == lines[i - 1] / THREADS_MOST);
+    if (is_same_line && lines[i] != lines[i - 1]) shared++;
   }
+  free(lines);
   return shared;
 }
 
 static void one_round(const char* name) {
-  static pthread_t ids[THREADS];
+  static pthread_t ids[THREADS_MOST];
   pthread_attr_t attributes;
   size_t live = 0;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, STACK);
   const long before = resident_kib();
-  for (uintptr_t i = 0; i < THREADS; i++) {
+  for (uintptr_t i = 0; i < threads; i++) {
     if (pthread_create(&ids[i], &attributes, &wait_with_a_few, (void*)i) != 0) exit(2);
   }
   pthread_barrier_wait(&has_all);
-  for (unsigned t = 0; t < THREADS; t++) {
-    for (unsigned i = 0; i < BLOCKS; i++) live += owned[t][i].size;
-  }
-  printf("%s_each=%ld\n%s_live=%zu\n", name, (resident_kib() - before) / THREADS, name,
-         live / THREADS / 1024);
+  const long after = resident_kib();
+  for (size_t i = 0; i < (size_t)threads * blocks; i++) live += owned[i].size;
+  printf("%s_each=%ld\n%s_live=%zu\n", name, (after - before) / threads, name,
+         live / threads / 1024);
   printf("%s_shared=%zu\n", name, shared_lines());
   pthread_barrier_wait(&is_measured);
   pthread_barrier_wait(&may_free);
-  for (unsigned i = 0; i < THREADS; i++) pthread_join(ids[i], NULL);
+  for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
   pthread_attr_destroy(&attributes);
 }
 
-int run_many(void) {
-  pthread_barrier_init(&has_all, NULL, THREADS + 1);
-  pthread_barrier_init(&is_measured, NULL, THREADS + 1);
-  pthread_barrier_init(&may_free, NULL, THREADS + 1);
+int run_many(unsigned count, unsigned each) {
+  if (count == 0 || count > THREADS_MOST || each == 0) return 2;
+  threads = count;
+  blocks = each;
+  owned = malloc((size_t)count * each * sizeof(*owned));
+  if (owned == NULL) return 2;
+  memset(owned, 0, (size_t)count * each * sizeof(*owned));  // is not to count as the threads'
+  pthread_barrier_init(&has_all, NULL, count + 1);
+  pthread_barrier_init(&is_measured, NULL, count + 1);
+  pthread_barrier_init(&may_free, NULL, count + 1);
   one_round("first");
   one_round("second");
+  free(owned);
   printf("os_page=%ld\n", sysconf(_SC_PAGESIZE) / 1024);
   return 0;
 }

@@ -95,7 +95,7 @@ def test_idle_threads():
 # A page for each size that a thread uses would be 26 OS pages for each. Beside its blocks a thread has its
 # stack, its storage, and what the library and the C library note of it.
 def test_many_threads_with_few_blocks():
-    r = run("many")
+    r = run("many", 200, 30)
     most = r["first_live"] + 5 * r["os_page"] + 12
     expect(r["first_each"] <= most, f"{r['first_each']:.0f} KiB for each of 200 threads with {r['first_live']:.0f} "
                                     f"KiB in 30 blocks to 1,024 bytes, {most:.0f} at most")

@@ -22,7 +22,7 @@
 //   patterns limit MIB                    blocks of 64 KiB up to MIB, or to the first NULL;
 //                                         then half as much in small ones and in a large one
 //   patterns threads COUNT                idle threads with thinned-out pages of their own
-//   patterns many                         200 threads with 30 blocks to 1,024 bytes each wait, twice
+//   patterns many COUNT BLOCKS            so many threads, with BLOCKS to 1,024 bytes each, wait; twice
 //   patterns replaced COUNT MIB ROUNDS    so many threads, each with MIB in blocks to 2,000 bytes, replace
 //                                         as many as that are at random, as often
 //   patterns passed COUNT ROUNDS          so many threads, each with 100,000 blocks of 64 and 256 bytes,
@@ -564,7 +564,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "pieces") == 0) return run_pieces((int)n[0], (size_t)n[1], (int)n[2]);
   if (strcmp(what, "limit") == 0) return run_limit((size_t)n[0]);
   if (strcmp(what, "threads") == 0) return run_threads((unsigned)n[0]);
-  if (strcmp(what, "many") == 0) return run_many();
+  if (strcmp(what, "many") == 0) return run_many((unsigned)n[0], (unsigned)n[1]);
   if (strcmp(what, "replaced") == 0) {
     return run_replaced((unsigned)n[0], (size_t)n[1], (int)n[2]);
   }

@@ -17,6 +17,6 @@ int run_passed(unsigned count, int rounds);
 int run_wide(size_t count, size_t steps);
 int run_drift(size_t mib);
 int run_again(int rounds);
-int run_many(void);
+int run_many(unsigned count, unsigned each);
 
 #endif
