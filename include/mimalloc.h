@@ -399,8 +399,8 @@ mi_decl_nodiscard mi_decl_export void* mi_reallocf(void* p, size_t newsize) mi_a
 mi_decl_nodiscard mi_decl_export size_t mi_usable_size(const void* p) mi_attr_noexcept;
 
 /// The block size that a request for `size` bytes gets at the least, so that a container can grow to
-/// it. Up to 8 KiB it is what mi_usable_size() says of the block in builds without padding; a larger
-/// request may get a block of a larger size that is free.
+/// it. Up to 8 KiB it is what mi_usable_size() says of the block in builds without padding, in a
+/// process of fewer than 16 threads; else the block may be larger.
 /// @returns bytes, at least `size`; above PTRDIFF_MAX, where no request succeeds, `size` itself
 mi_decl_nodiscard mi_decl_export size_t mi_good_size(size_t size) mi_attr_noexcept;
 

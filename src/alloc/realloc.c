@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/hooks.h"
+#include "../heap/common.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
@@ -65,7 +66,12 @@ static bool is_markable(const mx_page_t* page) {
 // A block into which pointers may be given out that lie behind its start.
 static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool zero) {
   mx_check(align <= MX_SLICE_SIZE);
+  if (mx_unlikely(theap->heap == NULL)) theap = mx_thread_theap();
+  if (mx_unlikely(theap == NULL)) return (uint8_t*)mx_alloc_failed(size);
   mx_spare_flush(theap);  // it shall be of a page of this thread
+  if (MX_COMMON_PAGES && size <= MX_BIN_MAX_SIZE - align) {
+    mx_common_forgo(theap, mx_bin_of(mx_align_up(size, align)));
+  }
   uint8_t* block = (uint8_t*)mx_alloc_aligned(theap, size, align, 0, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   mx_page_t* page = mx_pagemap_get(block);
@@ -142,7 +148,11 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
       (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
   if (mx_unlikely(may_stray) && mx_unlikely(!mx_is_aligned(p, align))) {
     mx_free_slow(p);  // of a page that came just now
-    return alloc_inside(theap, size, align, zero);
+    if (!MX_COMMON_PAGES || !mx_common_forgo(theap, mx_bin_of(padded))) {
+      return alloc_inside(theap, size, align, zero);
+    }
+    mx_color_raise(align);
+    return mx_alloc_aligned(theap, size, align, offset, zero);
   }
   if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);
@@ -193,8 +203,15 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   return fresh;
 }
 
+// A smaller request may have had a block of this size in the first place, where threads are many.
+static bool may_be_least(const mx_page_t* page, size_t usable) {
+  return MX_COMMON_PAGES && usable == MX_COMMON_LINE && mx_common_is_due(mx_page_heap(page));
+}
+
 void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
   mx_check(size > 0 && size < MX_ROOM_MIN);
+  const mx_page_t* const page = mx_pagemap_get_near(p);
+  if (size <= usable && may_be_least(page, usable) && theap->heap == mx_page_heap(page)) return p;
   void* const fresh = mx_alloc_in(theap, size);
   if (mx_unlikely(fresh == NULL)) return NULL;
   memcpy(fresh, p, mx_min(usable, size));
@@ -233,7 +250,8 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
 static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero) {
   const bool is_sampled = mx_page_has_note(page);
   const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero)
-                                 : size <= usable && size >= usable / 2);
+                                 : size <= usable && (size >= usable / 2 ||
+                                                      may_be_least(page, usable)));
   if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
   return stays;
 }

@@ -6,8 +6,12 @@
 // the time that they take to begin. So the first blocks of a bin come from common pages: these are
 // abandoned pages, as others are, of which a thread claims one, takes a block, and abandons it
 // again. That takes longer than with a page of its own, but not as long as a page fault. A thread
-// that goes on to ask for blocks of the bin gets a page; it may be the common one. Nor does it take
-// a block where an ended thread left a page of the bin: that one is there already.
+// that goes on to ask for blocks of the bin gets a page; it may be the common one. One that does so
+// in several bins does not wait for work, and gets pages from then on. Nor does a thread take a
+// block where an ended thread left a page of the bin: that one is there already.
+//
+// Threads that come and go leave their pages to each other, which is quicker still: who begins with
+// the record of one that ended soon is taken for one of those.
 //
 // Blocks of a common page are whole lines of the processor's caches, as they are different
 // threads': who writes to one does not slow down who writes to the next.
@@ -16,24 +20,55 @@
 // frees into it leaves it where it is, but for a thread that allocates from its bin (see claim.c).
 #include <string.h>
 
+#include "../os/os.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
 #include "adopt.h"
 #include "common.h"
 #include "theap.h"
+#include "trim.h"
 
-#define COMMON_MOST 4              // blocks of a bin that a thread has in this way,
+#define MANY_THREADS 16
+#define COMMON_MOST 8              // blocks of a bin that a thread has in this way,
 #define COMMON_BYTES (4 * MX_KIB)  // and bytes, before the last one
-#define CACHE_LINE 64
+#define OUTGROWN_MOST 8            // bins of which a thread may have asked for more
+#define BRIEF_MSECS 100            // that a thread lived
+
+bool mx_common_is_due(const mx_heap_t* heap) {
+  const mx_counters_t* const counters = &heap->subproc->main_heap.counters;
+  return MX_COMMON_PAGES && mx_load_relaxed(&counters->threads.current) >= MANY_THREADS;
+}
+
+// While threads are few nobody looks at the clock.
+void mx_common_begin(mx_theap_t* first) {
+  memset(first->common_of, 0, sizeof(first->common_of));
+  first->common_outgrown = (first->was_brief ? UINT8_MAX : 0);
+  first->begun = (mx_common_is_due(&first->subproc->main_heap) ? mx_os_clock_msecs() : 0);
+}
+
+void mx_common_end(mx_theap_t* first) {
+  first->was_brief = (first->begun != 0 && mx_os_clock_msecs() - first->begun < BRIEF_MSECS);
+}
+
+bool mx_common_forgo(mx_theap_t* theap, size_t bin) {
+  if (theap->heap == NULL || bin >= MX_LARGER_BIN || !mx_common_is_due(theap->heap)) return false;
+  const bool might = (theap->common_of[bin] < COMMON_MOST);
+  theap->common_of[bin] = COMMON_MOST;
+  return might;
+}
 
 // Counts the request, if it is one.
 static bool is_among_first(mx_theap_t* theap, size_t bin) {
   if (bin >= MX_LARGER_BIN || mx_theap_uses(theap, bin)) return false;
-  const size_t count = theap->common_of[bin];
-  if (count >= COMMON_MOST || count * mx_bin_size(bin) >= COMMON_BYTES) return false;
+  if (theap->common_outgrown > OUTGROWN_MOST) return false;
   if (!mx_heap_is_main(theap->heap) || !mx_common_is_due(theap->heap)) return false;
-  theap->common_of[bin]++;
-  return true;
+  const size_t count = theap->common_of[bin];
+  if (count < COMMON_MOST && count * mx_bin_size(bin) < COMMON_BYTES) {
+    theap->common_of[bin]++;
+    return true;
+  }
+  theap->common_outgrown++;
+  return false;
 }
 
 static void return_common(mx_page_t* page) {
@@ -58,10 +93,13 @@ static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
 
 // A page that has a free block, and is this code's.
 static mx_page_t* take_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
-  const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), CACHE_LINE));
+  const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), MX_COMMON_LINE));
   if (whole != bin && mx_load_relaxed(&theap->subproc->listed[bin]) > 0) return NULL;
   mx_page_t* page = take_listed(theap, bin, whole);
-  if (page == NULL && !mx_theap_uses(theap, bin)) page = mx_page_fresh(theap->heap, whole);
+  if (page == NULL && !mx_theap_uses(theap, bin)) {
+    page = mx_page_fresh(theap->heap, whole);
+    mx_subproc_trim(theap->subproc);
+  }
   if (page == NULL) return NULL;
   if (page->free != NULL || mx_theap_extend(theap, page, is_zero)) return page;
   mx_page_rest(page);

@@ -9,16 +9,19 @@
 #define MX_COMMON_PAGES \
   (MX_SECURE == 0 && MX_DEBUG == 0 && !MX_CHECKED_FREE && !MX_TRACK && !MX_PADDING)
 
-// Whether the heap's sub-process has so many threads that some of them are likely to wait.
-mx_inline bool mx_common_is_due(const mx_heap_t* heap) {
-  const int64_t threads = mx_load_relaxed(&heap->subproc->main_heap.counters.threads.current);
-  return MX_COMMON_PAGES && threads >= 16;
-}
+#define MX_COMMON_LINE 64  // blocks of common pages are multiples of it
 
 MX_BEGIN_DECLS
+// Whether the heap's sub-process has so many threads that some of them are likely to wait.
+bool mx_common_is_due(const mx_heap_t* heap);
 // A block of a common page, if the request is one of the first of its bin in a process with many
 // threads; NULL: it is to have a block of the theap's own.
 void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
+// The theap's next block of the bin shall be of a page of its own. Whether it might not have been.
+bool mx_common_forgo(mx_theap_t* theap, size_t bin);
+// The thread of a first theap has begun, and ends.
+void mx_common_begin(mx_theap_t* first);
+void mx_common_end(mx_theap_t* first);
 MX_END_DECLS
 
 #endif

@@ -171,7 +171,10 @@ struct mx_theap_s {
   mx_theap_links_t links;
   mx_lock_t lock;              // held while it is collected, abandoned or emptied
   mx_theap_thread_t thread;
-  uint8_t common_of[MX_LARGER_BIN];  // blocks of each bin from common pages: see common.c
+  uint64_t begun;                    // ms, when its thread did, or 0
+  bool was_brief;                    // the thread that had it last lived shortly
+  uint8_t common_outgrown;           // bins of which it wanted more than common pages give,
+  uint8_t common_of[MX_LARGER_BIN];  // and blocks that it had of each from those: see common.c
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
   uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c

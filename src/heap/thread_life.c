@@ -151,7 +151,6 @@ static void begin_thread(mx_theap_t* first) {
   first->thread.spares = NULL;
   first->thread.heartbeat = 0;
   first->thread.in_deferred_free = false;
-  if (MX_COMMON_PAGES) memset(first->common_of, 0, sizeof(first->common_of));
   first->thread.is_pooled = false;
   mx_store_relaxed(&first->thread.orphans, (mx_theap_t*)NULL);
 }
@@ -171,6 +170,7 @@ static mx_theap_t* make_first_theap(mx_subproc_t* subproc) {
   if (mx_load_relaxed(&first->heap) == NULL) bind(first, &subproc->main_heap);
   count_thread(first, 1);
   if (!is_new) return first;  // its sub-process was destroyed under it
+  if (MX_COMMON_PAGES) mx_common_begin(first);
   if (is_after_end) mx_theap_enter_after_end(first);
   mx_tls_theap = mx_tls_last = first;
   // May allocate itself, which works already.
@@ -385,6 +385,7 @@ static void end_thread(mx_theap_t* first, bool may_park) {
     mx_theap_recycle(theap);
   }
   first->links.next_in_thread = NULL;
+  if (MX_COMMON_PAGES) mx_common_end(first);
   if (may_park && mx_theap_park(first)) return;
   leave_heap(first);
   mx_theap_recycle(first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The scenarios: small programs of 2 or 3 threads over the library's own source.
 #include "../../src/alloc/guarded.h"
+#include "../../src/heap/common.h"
 #include "../../src/heap/transfer.h"
 #include "world.h"
 
@@ -171,7 +172,7 @@ static void common_full_setup(void) {
   common_setup();
   for (size_t i = 1; i < WORLD_PAGE_BLOCKS; i++) {
     ex_become(1);
-    memset(mx_tls_theap->common_of, 0, sizeof(mx_tls_theap->common_of));
+    mx_common_begin(mx_tls_theap);
     ex_become(0);
     blocks_of(1, 1, WORLD_BLOCK);
   }

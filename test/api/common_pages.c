@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The first blocks of threads that are many come from pages of all (heap/common.h): what is promised
+// of a block holds of those, too, and none is alone in its page for it.
+#include <mimalloc-stats.h>
+#include <pthread.h>
+
+#include "expect.h"
+
+#define THREADS 40
+
+static pthread_barrier_t all_live, may_end;
+
+static size_t huge_blocks(void) {
+  mi_stats_merge();
+  mi_stats_t stats = {0};
+  stats.size = sizeof(stats);
+  stats.version = MI_STAT_VERSION;
+  EXPECT(mi_stats_get(&stats));
+  return (size_t)stats.malloc_huge_count.total;
+}
+
+// What page it is of has no alignment beyond that of its colors, nor may be marked.
+static void test_aligned(void) {
+  for (size_t align = 128; align <= 1024; align *= 2) {
+    unsigned char* const p = mi_malloc_aligned(align, align);
+    unsigned char* const q = mi_zalloc_aligned_at(100, align, 8);
+    EXPECT_AT(align, p != NULL && (uintptr_t)p % align == 0);
+    EXPECT_AT(align, q != NULL && (uintptr_t)(q + 8) % align == 0);
+    for (size_t i = 0; i < 100; i++) EXPECT_AT(i, q[i] == 0);
+    memset(p, 1, align);
+    memset(q, 2, 100);
+    mi_free(p);
+    mi_free(q);
+  }
+}
+
+// A block that was larger than the size needs does not move for that, but in builds that move all.
+static void test_small_steps(void) {
+  for (size_t size = 17; size <= 64; size++) {
+    unsigned char* const p = mi_malloc(size);
+    EXPECT_AT(size, p != NULL && mi_usable_size(p) >= size && mi_usable_size(p) <= 128);
+    memset(p, 3, size);
+    unsigned char* const q = mi_realloc(p, size - 1);
+    EXPECT_AT(size, (q == p || MX_DEBUG > 0) && q[0] == 3 && q[size - 2] == 3);
+    mi_free(q);
+  }
+}
+
+static void test_zeroes(void) {
+  for (size_t size = 1; size <= 8192; size += 61) {
+    unsigned char* const p = mi_zalloc(size);
+    EXPECT_AT(size, p != NULL);
+    for (size_t i = 0; i < size; i++) EXPECT_AT(size, p[i] == 0);
+    memset(p, 0xAA, size);
+    mi_free(p);
+  }
+}
+
+static void* works(void* argument) {
+  pthread_barrier_wait(&all_live);
+  test_small_steps();
+  test_aligned();
+  test_zeroes();
+  pthread_barrier_wait(&may_end);
+  return argument;
+}
+
+int main(void) {
+  pthread_t ids[THREADS];
+  mi_free(mi_malloc(1));
+  pthread_barrier_init(&all_live, NULL, THREADS);
+  pthread_barrier_init(&may_end, NULL, THREADS);
+  const size_t before = huge_blocks();
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&ids[i], NULL, &works, NULL) == 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(ids[i], NULL);
+  EXPECT(huge_blocks() == before);
+  return expect_end("common pages");
+}
