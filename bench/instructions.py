@@ -41,7 +41,7 @@ SCRIPTS = {
     "remote": "malloc(48), free by another thread",
 }
 # What ours may cost.
-LIMITS = {"small": 29, "calloc": 41, "calloc256": 60, "realloc": 310, "resize": 29, "usable": 15,
+LIMITS = {"small": 29, "calloc": 41, "calloc256": 60, "realloc": 290, "resize": 29, "usable": 15,
           "null": 8, "aligned": 45, "operators": 32, "4k": 34, "32k": 34, "remote": 54, "batch": 30}
 SHORT, LONG = 20000, 120000
 TIMEOUT = 120

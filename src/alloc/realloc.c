@@ -124,6 +124,23 @@ mx_noinline static void* alloc_inside(mx_theap_t* theap, size_t size, size_t ali
   return block + skip;
 }
 
+mx_inline void* alloc_padded(mx_theap_t* theap, size_t padded, bool zero) {
+  return zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD);
+}
+
+// Once more, where a block of `padded` bytes was not aligned. A common page keeps its color; one of
+// the thread's own, made now, has a color that suits.
+mx_noinline static void* alloc_anew(mx_theap_t* theap, size_t size, size_t padded, size_t align,
+                                    bool zero) {
+  if (MX_COMMON_PAGES && mx_common_forgo(theap, mx_bin_of(padded))) {
+    mx_color_raise(align);
+    void* const p = alloc_padded(theap, padded, zero);
+    if (mx_is_aligned(p, align)) return p;
+    mx_free_slow(p);
+  }
+  return alloc_inside(theap, size, align, zero);
+}
+
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
   if (mx_unlikely(size > MX_MAX_ALLOC - align)) return mx_alloc_slow(SIZE_MAX, theap, zero);
   const size_t shift = offset & (align - 1);
@@ -144,15 +161,10 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
   if (mx_unlikely(may_stray) && is_of_other_color(theap, padded, align)) {
     return alloc_inside(theap, size, align, zero);
   }
-  void* const p =
-      (zero ? mx_zalloc_in(theap, padded - MX_PAD) : mx_alloc_in(theap, padded - MX_PAD));
+  void* const p = alloc_padded(theap, padded, zero);
   if (mx_unlikely(may_stray) && mx_unlikely(!mx_is_aligned(p, align))) {
     mx_free_slow(p);  // of a page that came just now
-    if (!MX_COMMON_PAGES || !mx_common_forgo(theap, mx_bin_of(padded))) {
-      return alloc_inside(theap, size, align, zero);
-    }
-    mx_color_raise(align);
-    return mx_alloc_aligned(theap, size, align, offset, zero);
+    return alloc_anew(theap, size, padded, align, zero);
   }
   if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);
@@ -204,17 +216,22 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
 }
 
 // A smaller request may have had a block of this size in the first place, where threads are many.
-static bool may_be_least(const mx_page_t* page, size_t usable) {
-  return MX_COMMON_PAGES && usable == MX_COMMON_LINE && mx_common_is_due(mx_page_heap(page));
+mx_noinline static bool may_be_least(const mx_theap_t* theap, const void* p, size_t size) {
+  const mx_heap_t* const heap = theap->heap;
+  return size <= MX_COMMON_LINE && heap != NULL && heap == mx_page_heap(mx_pagemap_get(p)) &&
+         mx_common_is_due(heap);
 }
 
 void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
   mx_check(size > 0 && size < MX_ROOM_MIN);
-  const mx_page_t* const page = mx_pagemap_get_near(p);
-  if (size <= usable && may_be_least(page, usable) && theap->heap == mx_page_heap(page)) return p;
+  size_t keep = usable;
+  if (mx_unlikely(size < usable)) {
+    if (MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size)) return p;
+    keep = size;
+  }
   void* const fresh = mx_alloc_in(theap, size);
   if (mx_unlikely(fresh == NULL)) return NULL;
-  memcpy(fresh, p, mx_min(usable, size));
+  memcpy(fresh, p, keep);
   mx_free(p);
   return fresh;
 }
@@ -250,8 +267,7 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
 static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero) {
   const bool is_sampled = mx_page_has_note(page);
   const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero)
-                                 : size <= usable && (size >= usable / 2 ||
-                                                      may_be_least(page, usable)));
+                                 : size <= usable && size >= usable / 2);
   if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
   return stays;
 }
@@ -285,6 +301,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   const bool same_heap = (theap->heap == mx_page_heap(page) || mx_unlikely(theap->heap == NULL));
   if (aligned && same_heap) {
     if (can_stay(page, p, usable, size, zero)) return p;
+    if (MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.
       if (align > MX_SLICE_SIZE && !MX_HARDEN && !zero && mx_huge_resize(page, size)) {

@@ -26,8 +26,8 @@ MX_END_SPARSE
 mx_static_assert(MX_BIN_COUNT == 64 + 64 + 8 + 2 + (MX_PADDING ? 1 : 0),
                  "every bin of the empty theap has a page, but for the last one with canaries");
 
-// Whole OS pages: of a thread that does little only one is touched, as the next record begins as far
-// into its first one as this does.
+// Whole OS pages: of a thread that does little only one is touched, as the next record begins as
+// far into its first one as this does.
 static size_t record_size(void) {
   const size_t size = sizeof(mx_theap_t);
   return mx_os_is_scarce() ? size : mx_align_up(size, 4 * MX_KIB);

@@ -58,13 +58,13 @@ static mx_page_t prove_page;
 // The block that some allocation answers: its address, which is never followed, and its bytes.
 static uintptr_t prove_block;
 static size_t prove_usable;
-static bool prove_failed;
+static bool prove_failed, prove_forgone;
 
 static void start(void) {
   mx_facts.os_page = 4096;
   prove_theap.heap = &prove_heap;
   prove_block = 0;
-  prove_failed = false;
+  prove_failed = prove_forgone = false;
 }
 
 // Another block may be had then.
@@ -138,6 +138,14 @@ void mx_call_begins_pending(void) {}
 void mx_call_ends_pending(void) {}
 void mx_alloc_on_pressure(mx_theap_t* theap) { (void)theap; }
 void mx_spare_flush(mx_theap_t* theap) { claim(theap == &prove_theap); }
+bool mx_common_is_due(const mx_heap_t* heap) { (void)heap; return nondet_bool(); }
+// A bin is forgone once.
+bool mx_common_forgo(mx_theap_t* theap, size_t bin) {
+  claim(theap == &prove_theap && bin > 0 && bin < MX_BIN_HUGE);
+  const bool might = (!prove_forgone && nondet_bool());
+  prove_forgone |= might;
+  return might;
+}
 // Nothing is sampled: neither the heap of the thread nor the page says so.
 void* mx_sample_apart(mx_theap_t* theap, size_t size, size_t align, bool is_growing, bool zero) {
   (void)theap, (void)align, (void)is_growing, (void)zero;
