@@ -100,7 +100,7 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
     void* const p = alloc_transferred(theap, bin, zero);
     if (p != NULL) return p;
   }
-  if (MX_COMMON_PAGES) {
+  if (MX_COMMON_PAGES && mx_unlikely(!mx_theap_uses(theap, bin))) {
     void* const p = mx_common_alloc(theap, bin, zero);
     if (p != NULL) return p;
   }

@@ -59,8 +59,7 @@ bool mx_common_forgo(mx_theap_t* theap, size_t bin) {
 
 // Counts the request, if it is one.
 static bool is_among_first(mx_theap_t* theap, size_t bin) {
-  if (bin >= MX_LARGER_BIN || mx_theap_uses(theap, bin)) return false;
-  if (theap->common_outgrown > OUTGROWN_MOST) return false;
+  if (bin >= MX_LARGER_BIN || theap->common_outgrown > OUTGROWN_MOST) return false;
   if (!mx_heap_is_main(theap->heap) || !mx_common_is_due(theap->heap)) return false;
   const size_t count = theap->common_of[bin];
   if (count < COMMON_MOST && count * mx_bin_size(bin) < COMMON_BYTES) {

@@ -14,8 +14,8 @@
 MX_BEGIN_DECLS
 // Whether the heap's sub-process has so many threads that some of them are likely to wait.
 bool mx_common_is_due(const mx_heap_t* heap);
-// A block of a common page, if the request is one of the first of its bin in a process with many
-// threads; NULL: it is to have a block of the theap's own.
+// A block of a common page for a theap that has no page of the bin, if the request is one of the
+// first in a process with many threads; NULL: it is to have one of the theap's own.
 void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
 // The theap's next block of the bin shall be of a page of its own. Whether it might not have been.
 bool mx_common_forgo(mx_theap_t* theap, size_t bin);
