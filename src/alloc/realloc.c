@@ -216,10 +216,12 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
 }
 
 // A smaller request may have had a block of this size in the first place, where threads are many.
+// One that is alone in its page is a sampled one.
 mx_noinline static bool may_be_least(const mx_theap_t* theap, const void* p, size_t size) {
   const mx_heap_t* const heap = theap->heap;
-  return size <= MX_COMMON_LINE && heap != NULL && heap == mx_page_heap(mx_pagemap_get(p)) &&
-         mx_common_is_due(heap);
+  const mx_page_t* const page = mx_pagemap_get(p);
+  return size <= MX_COMMON_LINE && heap != NULL && heap == mx_page_heap(page) &&
+         !mx_page_is_huge(page) && mx_common_is_due(heap);
 }
 
 void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
