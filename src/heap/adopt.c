@@ -356,8 +356,10 @@ static bool accept(mx_page_t* page, mx_heap_t* heap, size_t bin, bool stays) {
   if (!stays) mx_page_own_again(page);
   mx_page_collect(page);
   if (mx_page_heap(page) == heap && page->bin == bin && mx_page_has_free(page)) return true;
-  if (stays) unlist(heap->subproc, page->arena, bin, page->slice_index);
-  mx_page_own_again(page);
+  if (stays) {
+    unlist(heap->subproc, page->arena, bin, page->slice_index);
+    mx_page_own_again(page);
+  }
   mx_page_abandon(page);
   return false;
 }

@@ -42,12 +42,14 @@ bool mx_common_is_due(const mx_heap_t* heap) {
 // While threads are few nobody looks at the clock.
 void mx_common_begin(mx_theap_t* first) {
   memset(first->common_of, 0, sizeof(first->common_of));
-  first->common_outgrown = (first->was_brief ? UINT8_MAX : 0);
-  first->begun = (mx_common_is_due(&first->subproc->main_heap) ? mx_os_clock_msecs() : 0);
+  first->common_outgrown = (first->thread.was_brief ? UINT8_MAX : 0);
+  first->thread.begun = 0;
+  if (mx_common_is_due(&first->subproc->main_heap)) first->thread.begun = mx_os_clock_msecs();
 }
 
 void mx_common_end(mx_theap_t* first) {
-  first->was_brief = (first->begun != 0 && mx_os_clock_msecs() - first->begun < BRIEF_MSECS);
+  const uint64_t begun = first->thread.begun;
+  first->thread.was_brief = (begun != 0 && mx_os_clock_msecs() - begun < BRIEF_MSECS);
 }
 
 bool mx_common_forgo(mx_theap_t* theap, size_t bin) {

@@ -3,11 +3,10 @@
 #ifndef MX_HEAP_COMMON_H
 #define MX_HEAP_COMMON_H
 
-#include "heap.h"
+#include "transfer.h"
 
-// Builds that check, encode or keep track of each block have none: they keep sizes apart.
-#define MX_COMMON_PAGES \
-  (MX_SECURE == 0 && MX_DEBUG == 0 && !MX_CHECKED_FREE && !MX_TRACK && !MX_PADDING)
+// The same builds have none that have no transfer cache: they keep sizes apart.
+#define MX_COMMON_PAGES MX_TRANSFERS
 
 #define MX_COMMON_LINE 64  // blocks of common pages are multiples of it
 

@@ -147,8 +147,10 @@ typedef struct mx_theap_thread_s {
   bool is_after_end;              // made after its thread was said to have ended
   bool is_pooled;                 // a thread that shall not take over what others leave
   bool was_parked;                // taken, with pages of another thread's: see parked.c
+  bool was_brief;                 // the thread that had it last lived shortly: see common.c
   bool in_deferred_free;
   unsigned long long heartbeat;   // calls of the deferred-free function
+  uint64_t begun;                 // ms, when the thread did, or 0
   uint32_t number;                // of the thread, as the OS knows it, or 0
 } mx_theap_thread_t;
 
@@ -171,8 +173,6 @@ struct mx_theap_s {
   mx_theap_links_t links;
   mx_lock_t lock;              // held while it is collected, abandoned or emptied
   mx_theap_thread_t thread;
-  uint64_t begun;                    // ms, when its thread did, or 0
-  bool was_brief;                    // the thread that had it last lived shortly
   uint8_t common_outgrown;           // bins of which it wanted more than common pages give,
   uint8_t common_of[MX_LARGER_BIN];  // and blocks that it had of each from those: see common.c
   mx_theap_lists_t lists;

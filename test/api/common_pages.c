@@ -12,9 +12,7 @@ static pthread_barrier_t all_live, may_end;
 
 static size_t huge_blocks(void) {
   mi_stats_merge();
-  mi_stats_t stats = {0};
-  stats.size = sizeof(stats);
-  stats.version = MI_STAT_VERSION;
+  mi_stats_t_decl(stats);
   EXPECT(mi_stats_get(&stats));
   return (size_t)stats.malloc_huge_count.total;
 }
