@@ -3,7 +3,7 @@
 """Tells how much the tests would notice: changes the source in one place and runs them.
 
   mutate.py [--sample N | --count N] [--seed N] [--minutes N] [--jobs N] [--quick]
-            [--tests NAME,...] [--survivors] [--least PERCENT] [--table FILE] [--no-run] [FILE|FOLDER...]
+            [--tests NAME,...] [--sources] [--survivors] [--least PERCENT] [--table FILE] [--no-run] [FILE|FOLDER...]
 
 FILE is a .c or .h of src, FOLDER one of its folders; all but os are tried where nothing is named. Mutants: a condition negated, a comparison off by one, a statement dropped,
 operands exchanged, an order of memory weakened, a return in place of a function's end. A mutant is
@@ -12,7 +12,7 @@ the test programs, which are kept as well, run on that: of a release, a debug an
 last first for what that alone has. Where the compiler makes the same of it in all builds it is no mutant. A changed header is compiled with all of the
 library. The first test that fails, crashes or takes four times as long as without a change has killed
 the mutant; those that killed others of the file come first. A test that fails without a change
-is left out. --quick leaves out tests that take more than 1.5 s of processor time.
+is left out. --quick leaves out tests that take more than 1.5 s of processor time, --sources headers.
 
 --sample takes N mutants of all files together, one of each file first, then any; --count N of each
 file: the same ones for the same --seed. Without either all are tried, until --minutes are over.
@@ -125,7 +125,7 @@ UNIT = plain(*(f"unit/test_{n}" for n in (
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports", "seldom",
     "retained", "larger", "transfer", "resized", "limits", "refaults", "far", "idle_pages", "fork_later",
-    "presence")))
+    "presence", "spare")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
@@ -133,7 +133,7 @@ SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
-    "partition", "half_freed", "said_sizes", "colors")))
+    "partition", "half_freed", "said_sizes", "colors", "common_pages")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
 DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]
@@ -165,7 +165,7 @@ OVERRIDE = [*(preloaded(f"override/{n}", NAMES, suffix=suffix) for n, suffix in 
                  command=("env", "FUZZ_LIBRARY={library}", "{program}", "--random", "40", "1"))]
 MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("release",)),
           by_script("memory/patterns", "memory/memory_test.py", preload=None, builds=("release",),
-                    beside=("memory/replaced.c",))]
+                    beside=("memory/replaced.c", "memory/many.c"))]
 REPORT = [by_script("report/situations", "report/check_report.py"),
           by_script("report/situations", "report/check_signal.py")]
 PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing"),
@@ -768,13 +768,14 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tests")
+    parser.add_argument("--sources", action="store_true")
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--table")
     parser.add_argument("--no-run", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    files = files_of(options.names)
+    files = [f for f in files_of(options.names) if not (options.sources and f.endswith(".h"))]
     whole, todo = order_of(files, options)
     results = {file: Results(file, options) for file in files}
     try_all(todo, results, options)

@@ -79,8 +79,8 @@ void mx_huge_cache_flush(bool force) {
   if (MX_LARGE_APART) mx_huge_spares_flush(force);
   uint64_t since = mx_load_relaxed(&kept_since);
   const long delay = mx_option(purge_delay);
-  const bool may_wait =
-      (since == 0 || delay < 0 || mx_os_clock_msecs() - since < (uint64_t)delay);
+  // -1 is more than any time.
+  const bool may_wait = (since == 0 || mx_os_clock_msecs() - since < (uint64_t)delay);
   if (!force && may_wait) return;
   // Whoever keeps a page meanwhile says when.
   mx_cas_strong_acq_rel(&kept_since, &since, (uint64_t)0);

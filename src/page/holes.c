@@ -148,14 +148,15 @@ static size_t discard_needless(const mx_view_t* view) {
   const mx_page_t* const page = view->page;
   const uint8_t* const end = mx_page_end(page);
   size_t bytes = 0, bit = mx_arena_bit_of(page->arena, page->start);
-  uint8_t* run = NULL;
-  for (uint8_t* p = first_os_page(page); p < end || run != NULL; p += mx_facts.os_page, bit++) {
+  uint8_t *run = NULL, *p = first_os_page(page);
+  for (;; p += mx_facts.os_page, bit++) {
     const bool goes = (p < end && mx_bits_test(page->arena->present, bit) && is_needless(view, p));
     if (goes && run == NULL) run = p;
     if (!goes && run != NULL) {
       bytes += mx_arena_discard(page->arena, run, (size_t)(p - run));
       run = NULL;
     }
+    if (p >= end) break;
   }
   return bytes;
 }
@@ -279,8 +280,8 @@ bool mx_holes_carve(mx_page_t* page) {
     // All blocks that overlap this run were in the hole.
     size_t i = index_of(page, from);
     uint8_t* const block_end = page->start + (i + 1) * size;
-    const uint8_t* const most = from + mx_max(REFILL_MAX, (size_t)(block_end - from));
-    uint8_t* const to = find_os_page(page, from, most < end ? most : end, true);
+    const size_t most = mx_max(REFILL_MAX, (size_t)(block_end - from));
+    uint8_t* const to = find_os_page(page, from, from + mx_min(most, (size_t)(end - from)), true);
     if (!mx_arena_reach(page->arena, from, (size_t)(to - from))) {
       mx_store_relaxed(&page->lend, (uint8_t)0);  // until others are made
       return false;

@@ -68,6 +68,7 @@ static void test_move_past(void) {
   for (size_t i = 0; i < COUNTERS; i++) {
     EXPECT(*counter(&to, i) == 101 * (int64_t)(1000 + i) && *counter(&from, i) == 0);
   }
+  EXPECT(is_fenced(&to) && is_fenced(&from));
 }
 
 // Of the bins only those with a bit, which are all that count.

@@ -185,7 +185,7 @@ static void* waits_to_leave(void* arg) {
   return NULL;
 }
 
-// The only other thread purges, and has no theap: what it claimed is free in the child.
+// The only other thread purges and trims, and has no theap: what it claimed is free in the child.
 static void purger_vanishes(void) {
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, waits_to_leave, NULL) == 0);
@@ -195,14 +195,17 @@ static void purger_vanishes(void) {
   const size_t i = mx_bits_find_run(arena->free, NULL, arena->slices, 3, 0, 1, 0);
   EXPECT(i != SIZE_MAX && mx_bits_try_claim(arena->free, i, 3));
   mx_store_relaxed(&arenas->purging, 1);
+  mx_store_relaxed(&mx_subproc_main.trimming, 1);
   const pid_t pid = fork();
   if (pid == 0) {
     mx_call_settle();
     EXPECT(mx_load_relaxed(&arenas->purging) == 0);
+    EXPECT(mx_load_relaxed(&mx_subproc_main.trimming) == 0);
     EXPECT(mx_bits_count(arena->free, i, 3) == 3);
     _exit(failures != 0);
   }
   mx_store_relaxed(&arenas->purging, 0);
+  mx_store_relaxed(&mx_subproc_main.trimming, 0);
   mx_bits_set(arena->free, i, 3);
   int status = 1;
   EXPECT(waitpid(pid, &status, 0) == pid && status == 0);

@@ -51,6 +51,16 @@ static bool is_signed(const void* p, size_t size) {
 
 // ---- heaps with addresses of their own -----------------------------------------------------------
 
+// How many slices the heap counts as its own in use.
+static size_t slices_counted(const mi_heap_t* heap) {
+  size_t refs = 0;
+  const mx_partition_t* const partition = &((const mx_heap_t*)heap)->partition;
+  for (const mx_plot_t* p = mx_load_acquire(&partition->plots); p != NULL; p = p->next) {
+    refs += mx_load_relaxed(&p->refs);
+  }
+  return refs;
+}
+
 static void own_addresses(void) {
   mi_heap_t* const heap = mi_heap_new();
   check(heap != NULL);
@@ -65,10 +75,17 @@ static void own_addresses(void) {
   }
   void* const p = mi_heap_malloc(heap, 100);
   check(p != NULL);
+  const size_t counted = slices_counted(heap);
   limit(true);
   check(is_refused(mi_heap_malloc(heap, 3000)));
   check(is_refused(mi_heap_malloc(heap, LARGE)));
   limit(false);
+  if (MX_ISOLATE) {  // others have slices at hand
+    mock_fail_all();
+    check(is_refused(mi_heap_malloc(heap, 3000)));
+    mock_heal();
+    check(slices_counted(heap) == counted);
+  }
   check(mi_heap_malloc(heap, 3000) != NULL && mi_heap_malloc(heap, LARGE) != NULL);
   mi_heap_destroy(heap);
 }
@@ -82,6 +99,11 @@ static void no_bytes(void) {
   for (void* p = last; p != NULL; p = mi_malloc(0)) last = p;
   check(errno == ENOMEM && is_refused(mi_malloc_aligned(0, 64)));
   limit(false);
+  const intptr_t in_use = mx_load_relaxed(&mx_subproc_main.arenas.in_use);
+  mock_protect_fails(true);
+  check(is_refused(mi_malloc(0)));
+  mock_protect_fails(false);
+  check(mx_load_relaxed(&mx_subproc_main.arenas.in_use) == in_use);
   if (last == NULL) last = mi_malloc(0);
   check(last != NULL);
   // A place that is free waits while there are others.

@@ -6,6 +6,7 @@
 #include "heap/heap.h"
 #include "mem/pagemap.h"
 #include "mem/random.h"
+#include "mem/settings.h"
 #include "mem/vmem.h"
 #include "mimalloc.h"
 #include "mock_os.h"
@@ -151,12 +152,25 @@ static void no_random_numbers(void) {
   said[0] = 0;
   mx_random_after_fork();
   check(was_said("no random numbers"));
+  // Addresses are random where the OS makes them so: half of the key is made of one of the stack.
+  uint64_t inverse = 1;
+  for (int i = 0; i < 6; i++) inverse *= 2 - (uint64_t)0x9E3779B97F4A7C15u * inverse;
+  const uint64_t place = mx_settings.key0 * inverse, here = (uint64_t)(uintptr_t)&inverse;
+  check(place - here < MX_MIB || here - place < MX_MIB);
   const uint64_t a = mx_random64(), b = mx_random64();
   mock_sleep(1);
   mx_random_after_fork();
   const uint64_t c = mx_random64();
   check(a != b && b != c && a != c && a != 0);
   mock_random_fails(false);
+}
+
+static void refused(void) {
+  said[0] = 0;
+  mock_fail_all();
+  check(mx_vmem_map(MX_MIB, MX_SLICE_SIZE, true) == NULL);
+  mock_heal();
+  check(was_said("unable to map 1048576 bytes"));
 }
 
 int main(int argc, char** argv) {
@@ -175,6 +189,7 @@ int main(int argc, char** argv) {
   large_pages();
   nodes();
   no_random_numbers();
+  refused();
   printf("ok\n");
   return 0;
 }
