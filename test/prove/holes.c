@@ -152,7 +152,7 @@ static void claim_sound(unsigned live) {
 
 // prove: no OS page with a live block goes back, nor with the block that others free in front of; the
 //   list has those that are still there, each once
-// bound: all pages of up to four blocks of three quarters of an OS page, live, free or in holes, and all
+// bound: all pages of up to three blocks of three quarters of an OS page, live, free or in holes, and all
 //   orders of the list
 // unwind: 7
 // builds: release64 release32
@@ -179,7 +179,7 @@ void prove_holes_make(void) {
 
 // prove: what is carved from a hole comes onto the list, once, and nothing else does; a hole of which
 //   nothing is had leaves the list as it was
-// bound: all pages of up to four blocks of three quarters of an OS page, live, free or in holes, and all
+// bound: all pages of up to three blocks of three quarters of an OS page, live, free or in holes, and all
 //   orders of the list
 // unwind: 7
 // builds: release64 release32
