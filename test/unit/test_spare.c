@@ -170,8 +170,10 @@ static void freed_twice(void) {
   mi_register_error(&on_error, NULL);
   errors = 0;
   mi_free(blocks[0]);
+  const uintptr_t freed = mx_load_relaxed(&page_of(blocks[0])->remote);
   mi_free(blocks[0]);
   EXPECT(errors == 1 && waiting(SIZE) == 1);
+  EXPECT(mx_load_relaxed(&page_of(blocks[0])->remote) == freed);  // it is not in its page as well
   mi_register_error(NULL, NULL);
   free_from(1);
 }
