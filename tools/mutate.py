@@ -172,6 +172,8 @@ PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing"),
            by_script("profile/sites", "profile/check_formats.py", "--library", "{library}", "--without",
                      "{program}", "--with", "{program}", preload=None),
            by_script("profile/pins", "profile/check_pins.py", builds=("release",)),
+           by_script("profile/traced", "profile/check_probes.py", "--library", "{library}", "--program",
+                     "{program}", preload=None),
            by_script("profile/scenes", "profile/check_triggers.py", "--library", "{library}", "--program",
                      "{program}", preload=None)]
 OPTIONS = [Test("options/option_values", command=("{program}", "quick"), static=True)]

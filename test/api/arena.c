@@ -20,6 +20,13 @@ static void* memory(size_t size, int prot) {
   return p;
 }
 
+static char text[1 << 20];
+
+static void keep(const char* msg, void* arg) {
+  (void)arg;
+  if (strlen(text) + strlen(msg) + 1 < sizeof(text)) strcat(text, msg);
+}
+
 // ---- reserving ---------------------------------------------------------------------------------
 
 static void test_reserve(void) {
@@ -188,8 +195,16 @@ static void test_manage(void) {
   }
   // Two arenas would hand out the same blocks.
   mi_arena_id_t again = id;
+  text[0] = 0;
+  mi_option_set(mi_option_show_errors, 1);
+  mi_option_set(mi_option_max_warnings, 1000);
+  mi_register_output(&keep, NULL);
   CHECK(!mi_manage_os_memory_ex(p + 100, size - 100, true, true, false, 0, false, &again));
   CHECK(again == NULL && !mi_manage_os_memory(p + size / 2, size / 2, true, false, false, -1));
+  mi_register_output(NULL, NULL);
+  mi_option_set(mi_option_show_errors, 0);
+  mi_option_set(mi_option_max_warnings, 0);
+  CHECK(strstr(text, "is an arena's already") != NULL);
   mi_heap_destroy(heap);
   mi_collect(true);
   CHECK(mi_manage_os_memory(memory(size, PROT_READ | PROT_WRITE), size, true, false, true, -1));
@@ -303,13 +318,6 @@ static void test_huge_pages(void) {
 }
 
 // ---- the map -----------------------------------------------------------------------------------
-
-static char text[1 << 20];
-
-static void keep(const char* msg, void* arg) {
-  (void)arg;
-  if (strlen(text) + strlen(msg) + 1 < sizeof(text)) strcat(text, msg);
-}
 
 static void test_print(void) {
   void* const p = mi_malloc(100);

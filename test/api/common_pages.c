@@ -20,6 +20,14 @@ static size_t huge_blocks(void) {
 // What page it is of has no alignment beyond that of its colors, nor may be marked.
 static void test_aligned(void) {
   for (size_t align = 128; align <= 1024; align *= 2) {
+    for (size_t size = align; size <= 4096; size += 2 * align) {
+      unsigned char* const p = mi_malloc_aligned(size, align);
+      EXPECT_AT(size, p != NULL && (uintptr_t)p % align == 0);
+      memset(p, 4, size);
+      mi_free(p);
+    }
+  }
+  for (size_t align = 128; align <= 1024; align *= 2) {
     unsigned char* const p = mi_malloc_aligned(align, align);
     unsigned char* const q = mi_zalloc_aligned_at(100, align, 8);
     EXPECT_AT(align, p != NULL && (uintptr_t)p % align == 0);
@@ -41,7 +49,22 @@ static void test_small_steps(void) {
     unsigned char* const q = mi_realloc(p, size - 1);
     EXPECT_AT(size, (q == p || MX_DEBUG > 0) && q[0] == 3 && q[size - 2] == 3);
     mi_free(q);
+    unsigned char* const r = mi_malloc(size);
+    memset(r, 3, size);
+    unsigned char* const s = mi_realloc_aligned(r, size / 2, 8);
+    EXPECT_AT(size, s != NULL && s[0] == 3 && s[size / 2 - 1] == 3);
+    mi_free(s);
   }
+}
+
+// What another heap has is no common page's.
+static void test_of_other(mi_heap_t* heap) {
+  unsigned char* const p = mi_heap_malloc(heap, 64);
+  EXPECT(p != NULL && mi_usable_size(p) >= 64);
+  memset(p, 5, 64);
+  unsigned char* const q = mi_realloc(p, 20);
+  EXPECT(q[0] == 5 && q[19] == 5);
+  mi_free(q);
 }
 
 static void test_zeroes(void) {
@@ -55,8 +78,10 @@ static void test_zeroes(void) {
 }
 
 static void* works(void* argument) {
+  mi_free(mi_malloc(1));  // now it counts
   pthread_barrier_wait(&all_live);
   test_small_steps();
+  test_of_other(argument);
   test_aligned();
   test_zeroes();
   pthread_barrier_wait(&may_end);
@@ -69,8 +94,10 @@ int main(void) {
   pthread_barrier_init(&all_live, NULL, THREADS);
   pthread_barrier_init(&may_end, NULL, THREADS);
   const size_t before = huge_blocks();
-  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&ids[i], NULL, &works, NULL) == 0);
+  mi_heap_t* const heap = mi_heap_new();
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&ids[i], NULL, &works, heap) == 0);
   for (int i = 0; i < THREADS; i++) pthread_join(ids[i], NULL);
   EXPECT(huge_blocks() == before);
+  mi_heap_destroy(heap);
   return expect_end("common pages");
 }

@@ -8,6 +8,7 @@
 
 #include "../../src/mem/vmem.h"
 #include "../../src/os/system.h"
+#include "../../src/page/page.h"
 #include "../../src/service/option_names.h"
 #include "../../src/service/stats.h"
 #include "heap/thread_life.h"
@@ -306,7 +307,13 @@ static void test_json(void) {
     if (at == NULL) printf("FAIL %s is missing or out of order\n", order[i]), failures++;
   }
   size_t bins = 0;
-  for (at = text; (at = strstr(at, "\"block_size\"")) != NULL; at++) bins++;
+  for (at = text; (at = strstr(at, "\"block_size\"")) != NULL; at++) {
+    size_t block = 0, page = 0;
+    EXPECT(sscanf(at, "\"block_size\": %zu, \"page_size\": %zu", &block, &page) == 2);
+    const bool is_huge = (block > MX_BIN_MAX_SIZE);  // which has pages of any size
+    EXPECT(page == (is_huge ? 0 : mx_page_slices_for(block) * MX_SLICE_SIZE));
+    bins++;
+  }
   EXPECT(bins == 2 * 74);
 }
 
