@@ -49,6 +49,7 @@ int main(void) {
     // In place or elsewhere, it ends once more than that.
     void* p = realloc(malloc(3000), 2900);
     p = realloc(p, LARGE + 2);
+    p = realloc(p, LARGE + 3);  // stays
     free(p);
   }
   return 0;
