@@ -214,6 +214,22 @@ static void test_prints(void) {
   EXPECT(strncmp(text, "# HELP mimalloc_pages ", 22) == 0);
 }
 
+// Sizes of blocks come in the order of the memory that they take.
+static void test_report_order(void) {
+  static void* blocks[5000];
+  for (size_t i = 0; i < 5000; i++) {
+    blocks[i] = mi_malloc(i < 1000 ? 1000 : 3000);
+    memset(blocks[i], 1, 1000);
+  }
+  clear();
+  EXPECT(mi_report(MI_REPORT_TEXT, receive, text));
+  const char* const head = strstr(text, "  blocks of size");
+  const char* const first = (head == NULL ? NULL : strchr(head, '\n'));
+  const unsigned long size = (first == NULL ? 0 : strtoul(first, NULL, 10));
+  EXPECT(size >= 3000 && size <= 3600);
+  for (size_t i = 0; i < 5000; i++) mi_free(blocks[i]);
+}
+
 static void test_report(void) {
   clear();
   EXPECT(mi_report(MI_REPORT_TEXT, receive, text));
@@ -351,6 +367,7 @@ int main(void) {
   test_json();
   test_prints();
   test_report();
+  test_report_order();
   test_report_without_files();
   test_older_prints();
   test_subproc_prints();
