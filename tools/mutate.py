@@ -20,7 +20,7 @@ Results are kept in out/mutate: a run that was stopped goes on where it was; a c
 anew, and what survived is tried again when tests have changed. tools/equivalent.txt lists the changes
 that change nothing, which do not count as survivors.
 
-Prints a table by file, with --survivors the changes that nobody noticed; --table writes one by folder
+Prints a table by file of these mutants, with --survivors the changes that nobody noticed; --table writes one by folder
 into a document. Exit status 0; 1 where less than --least percent were killed, or nothing was tried.
 """
 
@@ -727,9 +727,9 @@ class Row:
         return f"{self.whole} | {self.tried} | {self.same} | {share} | {len(self.survived)} | {by}"
 
 
-def row_of(file, whole, results):
+def row_of(file, whole, chosen, results):
     row, same = Row(len(whole)), equivalents()
-    for mutant in whole:
+    for mutant in chosen:
         known = results.found.get(mutant.key())
         if known is None or known[0] == "compiler":
             continue
@@ -781,7 +781,8 @@ def main():
     whole, todo = order_of(files, options)
     results = {file: Results(file, options) for file in files}
     try_all(todo, results, options)
-    rows, total = {file: row_of(file, whole[file], results[file]) for file in files}, Row()
+    rows, total = {file: row_of(file, whole[file], [m for m in todo if m.file == file], results[file])
+                   for file in files}, Row()
     print("| file | " + HEAD, end="")
     for file, row in rows.items():
         total.add(row)
