@@ -215,7 +215,6 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   return fresh;
 }
 
-// A smaller request may have had a block of this size in the first place, where threads are many.
 // One that is alone in its page is a sampled one.
 mx_noinline static bool may_be_least(const mx_theap_t* theap, const void* p, size_t size) {
   const mx_heap_t* const heap = theap->heap;
@@ -224,11 +223,17 @@ mx_noinline static bool may_be_least(const mx_theap_t* theap, const void* p, siz
          !mx_page_is_huge(page) && mx_common_is_due(heap);
 }
 
+// A smaller request may have had a block of this size in the first place, where threads are many.
+mx_inline bool is_least_of_many(const mx_theap_t* theap, const void* p, size_t usable,
+                                size_t size) {
+  return MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size);
+}
+
 void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
   mx_check(size > 0 && size < MX_ROOM_MIN);
   size_t keep = usable;
   if (mx_unlikely(size < usable)) {
-    if (MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size)) return p;
+    if (is_least_of_many(theap, p, usable, size)) return p;
     keep = size;
   }
   void* const fresh = mx_alloc_in(theap, size);
@@ -303,7 +308,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
   const bool same_heap = (theap->heap == mx_page_heap(page) || mx_unlikely(theap->heap == NULL));
   if (aligned && same_heap) {
     if (can_stay(page, p, usable, size, zero)) return p;
-    if (MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size)) return p;
+    if (is_least_of_many(theap, p, usable, size)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.
       if (align > MX_SLICE_SIZE && !MX_HARDEN && !zero && mx_huge_resize(page, size)) {
