@@ -46,6 +46,9 @@ static void test_writes(void) {
     run_child(write_freed, &wrongs[i]);
     EXPECT_AT(i, strstr(said, "kept byte") == NULL);
     EXPECT_AT(i, strstr(said, "use after free of heap block") != NULL && WIFSIGNALED(status));
+    char where[40];
+    snprintf(where, sizeof(where), "write at byte %zu\n", wrongs[i].at);
+    EXPECT_AT(i, strstr(said, where) != NULL);
   }
 }
 

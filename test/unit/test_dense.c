@@ -132,6 +132,13 @@ static void differ_near(void) {
   EXPECT(mx_dense_is_expected(size) && mx_dense_is_expected(2 * SIZE));
 }
 
+// What is known of a size counts for those of a quarter of it, too.
+static void differ_two_away(void) {
+  EXPECT(mx_dense_is_expected(2 * SIZE) && !mx_dense_is_expected(8 * SIZE));
+  mi_free(fresh_block_of(8 * SIZE));
+  EXPECT(!mx_dense_is_expected(2 * SIZE) && mx_dense_is_expected(SIZE));
+}
+
 // OS pages that count as present where a vast block was, of which the first of `parts` parts was used.
 static size_t left_of_vast(size_t parts) {
   mi_collect(true);
@@ -175,6 +182,7 @@ int main(void) {
   if (SIZE >= 4 * mx_facts.large_page) room_is_not_used();
   fits_as_before();
   if (SIZE >= 4 * mx_facts.large_page) differ_near();
+  differ_two_away();
 
   mi_option_set(mi_option_allow_thp, 0);
   EXPECT(!mx_dense_is_expected(SIZE));
