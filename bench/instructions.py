@@ -36,13 +36,14 @@ SCRIPTS = {
     "aligned": "posix_memalign(64), free",
     "operators": "operator new(48), sized delete",
     "mixed": "16 to 1,024 bytes at random, 512 live",
+    "trim": "8 of 512 blocks to 64 KiB and malloc_trim(0), a 1,000th",
     "4k": "malloc(4096), free",
     "32k": "malloc(32768), free",
     "remote": "malloc(48), free by another thread",
 }
 # What ours may cost.
 LIMITS = {"small": 29, "calloc": 41, "calloc256": 60, "realloc": 290, "resize": 29, "usable": 15,
-          "null": 8, "aligned": 45, "operators": 32, "4k": 34, "32k": 34, "remote": 54, "batch": 30}
+          "null": 8, "trim": 220, "aligned": 45, "operators": 32, "4k": 34, "32k": 34, "remote": 54, "batch": 30}
 SHORT, LONG = 20000, 120000
 TIMEOUT = 120
 

@@ -292,8 +292,10 @@ mi_decl_nodiscard mi_decl_export mi_decl_restrict void* mi_calloc(size_t count, 
   mi_attr_noexcept mi_attr_malloc mi_attr_alloc_size2(1, 2);
 
 /// Changes the size of block `p` to `newsize` bytes. It stays where it is if it still fits and is
-/// not made smaller than half; otherwise a new block gets the contents and `p` is freed. A block
-/// of another heap than the thread's default one always moves there.
+/// not made smaller than half; otherwise a new block gets the contents and `p` is freed. Where there
+/// is no memory for that, one that shrinks, but not to 0, stays all the same; errno is ENOMEM then, and
+/// an error handler was told. Debug builds refuse it, hardened ones some that are alone in their page
+/// or begin inside a block. A block of another heap than the thread's default one always moves there.
 /// @param p        a block, or NULL, which makes the call the same as mi_malloc()
 /// @param newsize  0 frees `p` and gives a new minimal block whose first byte is zero
 /// @returns the block, or NULL with errno ENOMEM; then `p` is unchanged

@@ -7,7 +7,7 @@
 // allocator's (and the C library's) instructions, whatever the loop here compiles to.
 //
 // Arguments: script, count. Scripts: small, batch, calloc, calloc256, realloc, resize, usable,
-// null, aligned, operators, mixed, 4k, 32k, remote, hand.
+// null, aligned, operators, mixed, trim, 4k, 32k, remote, hand.
 #include <malloc.h>
 #include <semaphore.h>
 
@@ -123,6 +123,26 @@ static void script_mixed(size_t count) {
   }
 }
 
+static void replace(void** block, size_t size) {
+  free(*block);
+  *block = malloc(size);
+  for (size_t i = 0; i < size; i += 4096) ((volatile uint8_t*)*block)[i] = 1;
+}
+
+// A program that gives memory back after every few blocks: one such turn for DEPTH of the count.
+static void script_trim(size_t count) {
+  static void* blocks[LIVE];
+  bench_rng_t rng = bench_rng(1);
+  for (size_t i = 0; i < LIVE; i++) replace(&blocks[i], bench_between(&rng, 16, 65536));
+  malloc_trim(0);
+  for (size_t n = 0; n < count; n += DEPTH) {
+    for (size_t i = 0; i < LIVE / 64; i++) {
+      replace(&blocks[bench_below(&rng, LIVE)], bench_between(&rng, 16, 65536));
+    }
+    malloc_trim(0);
+  }
+}
+
 static struct handover {
   sem_t full, empty;
   size_t batches, depth;
@@ -170,7 +190,8 @@ int main(int argc, char** argv) {
                  {"realloc", script_realloc}, {"resize", script_resize},
                  {"usable", script_usable},   {"aligned", script_aligned},
                  {"operators", script_operators},
-                 {"mixed", script_mixed},     {"4k", script_4k},
+                 {"mixed", script_mixed},     {"trim", script_trim},
+                 {"4k", script_4k},
                  {"32k", script_32k},         {"remote", script_remote},
                  {"null", script_null},       {"hand", script_hand}};
   size_t count = bench_arg(argc, argv, 2, 100000);

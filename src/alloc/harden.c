@@ -371,12 +371,12 @@ void mx_harden_shrink(void* block, size_t size) {
   if (MX_TRACK && size < old) mx_track_no_access((uint8_t*)block + size, old - size);
 }
 
-bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero) {
+bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero, bool must) {
   if (!MX_PADDING || MX_HARDEN_SLOWLY) return false;
   const bool is_apart = stays_apart(page);
   if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zeroblock(page)) return false;
   const size_t most = most_of(page);
-  if (size > most || size < most / 2) return false;
+  if (size > most || (!must && size < most / 2)) return false;
   if (is_apart && !mx_pad_is_size(most - size)) return false;
   if (!mx_page_could_be_block(page, block)) return false;
   if (!is_apart && mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;

@@ -52,8 +52,9 @@ size_t mx_harden_usable(const mx_page_t* page, const void* block);
 // Sets the user's size of a live block, at most what it is: for blocks that alignment made larger.
 void mx_harden_shrink(void* block, size_t size);
 // Makes a live block, which is verified, one of `size` bytes, where it has room for them and they
-// are at least half of it; with `zero` new ones read as zero. False: it stays as it is.
-bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero);
+// are at least half of it, or any part if it must; with `zero` new ones read as zero. False: it
+// stays as it is.
+bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero, bool must);
 // Verifies a live huge block; false when it was reported as damaged.
 bool mx_harden_check_huge(mx_page_t* page, const void* block);
 // Verifies what lies before and behind a live block of any page.

@@ -229,6 +229,30 @@ mx_inline bool is_least_of_many(const mx_theap_t* theap, const void* p, size_t u
   return MX_COMMON_PAGES && usable == MX_COMMON_LINE && may_be_least(theap, p, size);
 }
 
+// The block stays where it is with a size that is not much less than its own, or any if it must.
+static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero, bool must) {
+  const bool is_sampled = mx_page_has_note(page);
+  const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero, must)
+                                 : size <= usable && (must || size >= usable / 2));
+  if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
+  return stays;
+}
+
+// A thread that begins with a realloc, and gets no theap, would allocate from the main heap.
+static bool is_of_heap(const mx_theap_t* theap, const mx_page_t* page) {
+  const mx_heap_t* const heap = theap->heap;
+  return mx_page_heap(page) == (mx_likely(heap != NULL) ? heap : &mx_subproc_main.main_heap);
+}
+
+// Where there is no memory to move a block to: one that shrinks stays, as large as it was. `keep`:
+// what of its contents would be moved.
+mx_cold static void* stay_after_all(const mx_theap_t* theap, void* p, size_t keep) {
+  mx_page_t* const page = mx_pagemap_get(p);
+  const size_t usable = mx_usable_size(p);
+  const bool may_stay = (keep < usable && is_of_heap(theap, page));
+  return may_stay && can_stay(page, p, usable, keep, false, true) ? p : NULL;
+}
+
 void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) {
   mx_check(size > 0 && size < MX_ROOM_MIN);
   size_t keep = usable;
@@ -237,7 +261,7 @@ void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) 
     keep = size;
   }
   void* const fresh = mx_alloc_in(theap, size);
-  if (mx_unlikely(fresh == NULL)) return NULL;
+  if (mx_unlikely(fresh == NULL)) return stay_after_all(mx_tls_theap, p, keep);
   memcpy(fresh, p, keep);
   mx_free(p);
   return fresh;
@@ -270,15 +294,6 @@ static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero
   return p;
 }
 
-// The block stays where it is with a size that is not much less than its own.
-static bool can_stay(mx_page_t* page, void* p, size_t usable, size_t size, bool zero) {
-  const bool is_sampled = mx_page_has_note(page);
-  const bool stays = (MX_PADDING ? mx_harden_resize(page, p, size, zero)
-                                 : size <= usable && size >= usable / 2);
-  if (stays && mx_unlikely(is_sampled)) mx_sample_resize(page, size);
-  return stays;
-}
-
 static bool find_block(const void* p, mx_page_t** page, size_t* usable) {
   *page = mx_pagemap_find(p);
   if (mx_harden_knows(p, usable)) return true;
@@ -302,12 +317,10 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
     return NULL;
   }
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
-  // A thread that begins with a realloc has no heap yet that the block could belong to.
   mx_theap_t* const made = (mx_likely(theap->heap != NULL) ? NULL : mx_thread_theap());
   if (mx_unlikely(made != NULL)) theap = made;
-  const bool same_heap = (theap->heap == mx_page_heap(page) || mx_unlikely(theap->heap == NULL));
-  if (aligned && same_heap) {
-    if (can_stay(page, p, usable, size, zero)) return p;
+  if (aligned && is_of_heap(theap, page)) {
+    if (can_stay(page, p, usable, size, zero, false)) return p;
     if (is_least_of_many(theap, p, usable, size)) return p;
     if (mx_page_is_huge(page) && p == page->start) {
       // What moves there is aligned as slices are.
@@ -318,5 +331,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
       if (q != NULL) return note_renewal(theap, q, size);
     }
   }
-  return move_block(theap, p, usable, size, align, offset, zero);
+  void* const moved = move_block(theap, p, usable, size, align, offset, zero);
+  if (mx_unlikely(moved == NULL) && aligned) return stay_after_all(theap, p, mx_min(usable, size));
+  return moved;
 }

@@ -7,11 +7,11 @@ size_t mx_slices_find_joined(const mx_arena_t* arena, const mx_slices_request_t*
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   const size_t bits = mx_load_relaxed(&arena->usable);
   for (size_t end = mx_max(from, 1); end < bits; end++) {
-    // Where pages are scattered there is little to look at.
-    if (MX_SCATTER) end = mx_bits_find_run(arena->committed, NULL, bits, 1, end - 1, 1, 0);
-    if (MX_SCATTER && (end == SIZE_MAX || ++end >= bits)) return SIZE_MAX;
-    const bool is_end = !mx_bits_test(arena->committed, end);
-    if (!is_end || !mx_bits_test(arena->committed, end - 1)) continue;
+    // The next slice that is mapped in front of one that is not.
+    const size_t mapped = mx_bits_find_run(arena->committed, NULL, bits, 1, end - 1, 1, 0);
+    if (mapped == SIZE_MAX) return SIZE_MAX;
+    end = mx_bits_next_clear(arena->committed, bits, mapped);
+    if (end >= bits) return SIZE_MAX;
     size_t first = end;
     while (first > 0 && end - first < r->count && mx_bits_test(arena->free, first - 1) &&
            mx_bits_test(arena->committed, first - 1)) {

@@ -94,6 +94,7 @@ mx_at_start mx_atomic(bool) mx_os_scarce;
 static mx_at_start mx_atomic(bool) overcommits;
 static mx_at_start mx_atomic(intptr_t) until_look;  // bytes to be mapped before; 0: no limit counts
 static mx_at_start mx_atomic(uint64_t) locked_most;  // the limit of locked memory that was met
+static mx_at_start bool gives_large;                 // without being asked for
 
 static bool keeps_account(void) {
   char mode[2];
@@ -135,8 +136,17 @@ static uint64_t look_at_space(bool is_locked, bool may_ask) {
   return limit;
 }
 
+// So it is assumed where that is not known. Asked before a program enters a filter of its own.
+static bool gives_large_unasked(void) {
+  char text[32];
+  const long n =
+      mx_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+  return n <= 0 || text[0] == '[';  // [always] comes first
+}
+
 void mx_os_init(void) {
   mx_facts.os_page = mx_linux_page_size();
+  gives_large = gives_large_unasked();
   const uint64_t limit = look_at_space(false, true);
   mx_facts.large_page = (mx_facts.os_page == 4096 ? 2 * MX_MIB : 32 * MX_MIB);
   mx_facts.va_bits = MX_UNIX_VA_BITS;
@@ -380,22 +390,10 @@ bool mx_os_guard(void* p, size_t size, bool install) {
   return true;
 }
 
-// Whether memory may get large OS pages unasked; so it is assumed where that is not known.
-static bool gives_large(void) {
-  static mx_atomic(int) answer;  // 0: not known, 1: yes, 2: no
-  if (mx_load_relaxed(&answer) == 0) {
-    char text[32];
-    const long n =
-        mx_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
-    mx_store_relaxed(&answer, n > 0 && text[0] != '[' ? 2 : 1);  // [always] comes first
-  }
-  return mx_load_relaxed(&answer) == 1;
-}
-
 // Mappings that were advised differently are not joined, and count one by one.
 void mx_os_advise_large(void* p, size_t size, bool want) {
   if (want) advise(p, size, MADV_HUGEPAGE);
-  else if (gives_large()) mx_os_refuse_large(p, size);
+  else if (gives_large) mx_os_refuse_large(p, size);
 }
 
 // Once it is there it needs no advice any more, and is not filled up again when a part of it was

@@ -76,21 +76,26 @@ static size_t index_of(const mx_page_t* page, const uint8_t* p) {
   return p <= page->start ? 0 : (size_t)(p - page->start) / page->block_size;
 }
 
-// The OS page in which a page's first block begins.
-static uint8_t* first_os_page(const mx_page_t* page) {
-  return (uint8_t*)mx_align_down((uintptr_t)page->start, mx_facts.os_page);
+// The OS page in which a block begins, and that in which a page's first one does.
+static uint8_t* os_page_at(const uint8_t* block) {
+  return (uint8_t*)mx_align_down((uintptr_t)block, mx_facts.os_page);
 }
+static uint8_t* first_os_page(const mx_page_t* page) { return os_page_at(page->start); }
 
 bool mx_holes_contain(const mx_page_t* page, size_t block_index) {
   const uint8_t* const block = page->start + block_index * page->block_size;
   return !mx_arena_is_present(page->arena, block, page->block_size);
 }
 
-size_t mx_holes_count(const mx_page_t* page) {
+size_t mx_holes_mark(const mx_page_t* page, uint64_t* marks) {
   if (page->capacity == 0) return 0;
   if (mx_arena_is_present(page->arena, page->start, page->capacity * page->block_size)) return 0;
   size_t count = 0;
-  for (uint32_t i = 0; i < page->capacity; i++) count += mx_holes_contain(page, i);
+  for (uint32_t i = 0; i < page->capacity; i++) {
+    if (!mx_holes_contain(page, i)) continue;
+    if (marks != NULL) mx_set_bit(marks, i);
+    count++;
+  }
   return count;
 }
 
@@ -112,53 +117,55 @@ mx_unsynchronised bool mx_holes_look(mx_view_t* view, mx_page_t* page, bool is_o
   view->kept = (is_owner ? NULL : view->first);
   // The owner's writes of links must be here before the links are followed.
   if (!is_owner && !mx_os_barrier_all()) return false;
-  view->holes = mx_holes_count(page);
-  if (!mx_freelist_mark(page, view->first, view->free, &view->listed)) return false;
+  size_t count = used;
+  if (!mx_freelist_mark(page, view->first, view->free, &count)) return false;
+  count += mx_holes_mark(page, view->free);
   if (free_of(page) != view->first || used_of(page) != used) return false;
-  return view->listed + view->holes + used == page->capacity;
+  return count == page->capacity;
 }
 
 bool mx_view_is_free(const mx_view_t* view, size_t i) {
   return i >= view->page->capacity || mx_has_bit(view->free, i);
 }
 
-// Whether an OS page holds nothing but free blocks, and not the one that must stay.
-static bool is_needless(const mx_view_t* view, const uint8_t* os_page) {
-  mx_check(mx_is_aligned(os_page, mx_facts.os_page));
+// Whether a block is live, or the one that must stay.
+static bool is_needed(const mx_view_t* view, size_t i) {
   const mx_page_t* const page = view->page;
-  const size_t size = page->block_size;
-  const size_t first = index_of(page, os_page);
-  const size_t last = index_of(page, os_page + mx_facts.os_page - 1);
-  for (size_t i = first; i <= last && i < page->capacity; i++) {
-    if (mx_view_is_free(view, i)) {
-      if (page->start + i * size == (const uint8_t*)view->kept) return false;
-    } else if (view->holes == 0 ||
-               mx_arena_is_present(page->arena, page->start + i * size, size)) {
-      return false;  // live
-    }
-  }
-  return true;
+  return !mx_view_is_free(view, i) ||
+         page->start + i * page->block_size == (const uint8_t*)view->kept;
 }
 
 // ---- making ------------------------------------------------------------------------------------
 
 // What is not present already is skipped: runs begin and end with OS pages that are.
+static size_t discard_present(mx_arena_t* arena, uint8_t* from, const uint8_t* to) {
+  if (from >= to) return 0;
+  size_t bytes = 0, bit = mx_arena_bit_of(arena, from);
+  uint8_t *run = NULL, *p = from;
+  for (;; p += mx_facts.os_page, bit++) {
+    const bool goes = (p < to && mx_bits_test(arena->present, bit));
+    if (goes && run == NULL) run = p;
+    if (!goes && run != NULL) {
+      bytes += mx_arena_discard(arena, run, (size_t)(p - run));
+      run = NULL;
+    }
+    if (p >= to) return bytes;
+  }
+}
+
+// The OS pages between blocks that are needed, and behind the last of them.
 static size_t discard_needless(const mx_view_t* view) {
   mx_check(mx_page_is_lent(view->page));
   const mx_page_t* const page = view->page;
-  const uint8_t* const end = mx_page_end(page);
-  size_t bytes = 0, bit = mx_arena_bit_of(page->arena, page->start);
-  uint8_t *run = NULL, *p = first_os_page(page);
-  for (;; p += mx_facts.os_page, bit++) {
-    const bool goes = (p < end && mx_bits_test(page->arena->present, bit) && is_needless(view, p));
-    if (goes && run == NULL) run = p;
-    if (!goes && run != NULL) {
-      bytes += mx_arena_discard(page->arena, run, (size_t)(p - run));
-      run = NULL;
-    }
-    if (p >= end) break;
+  uint8_t* from = first_os_page(page);
+  size_t bytes = 0;
+  for (size_t i = 0; i < page->capacity; i++) {
+    if (!is_needed(view, i)) continue;
+    uint8_t* const block = page->start + i * page->block_size;
+    bytes += discard_present(page->arena, from, os_page_at(block));
+    from = (uint8_t*)mx_align_up((uintptr_t)block + page->block_size, mx_facts.os_page);
   }
-  return bytes;
+  return bytes + discard_present(page->arena, from, mx_page_end(page));
 }
 
 // Links the blocks anew, behind the one that must stay: those that are still there, by address.

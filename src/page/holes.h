@@ -39,8 +39,7 @@ typedef struct mx_view_s {
   mx_page_t* page;
   mx_block_t* first;                       // of the free list when it was read
   mx_block_t* kept;                        // the same where it must stay, or NULL
-  uint64_t free[MX_PAGE_BLOCKS_MAX / 64];  // by block: free, and on the list
-  size_t listed, holes;                    // blocks
+  uint64_t free[MX_PAGE_BLOCKS_MAX / 64];  // by block: free, on the list or in a hole
 } mx_view_t;
 
 // What a live block keeps from being given back: the free memory of the OS pages that it lies in.
@@ -76,8 +75,8 @@ size_t mx_holes_take_filled(void);
 // again was idle.
 uint32_t mx_holes_signature(const mx_page_t* page);
 
-// How many carved blocks are in holes, and whether one is.
-size_t mx_holes_count(const mx_page_t* page);
+// How many carved blocks are in holes, each of which gets a bit set, unless NULL; whether one is.
+size_t mx_holes_mark(const mx_page_t* page, uint64_t* marks);
 bool mx_holes_contain(const mx_page_t* page, size_t block_index);
 
 // Pins of a block that stays live meanwhile (pins.c). Between mx_holes_begin and mx_holes_end.
@@ -92,6 +91,8 @@ void mx_holes_allow(void);
 bool mx_holes_visit_locks(mx_lock_visit_fn* visit);
 void mx_holes_after_fork(void);
 MX_END_DECLS
+
+mx_inline size_t mx_holes_count(const mx_page_t* page) { return mx_holes_mark(page, NULL); }
 
 // No block is taken from the page from now on. Owner only.
 mx_inline void mx_page_rest(mx_page_t* page) {

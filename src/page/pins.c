@@ -10,7 +10,7 @@ static void add_pins(const mx_view_t* view, uintptr_t at, mx_pins_t* pins) {
   const size_t size = page->block_size;
   size_t live = 0, bytes = 0;
   for (size_t i = at > start ? (at - start) / size : 0; start + i * size < end; i++) {
-    if (mx_view_is_free(view, i) || mx_holes_contain(page, i)) continue;  // not live
+    if (mx_view_is_free(view, i)) continue;
     const uintptr_t from = start + i * size;
     live++;
     bytes += mx_min(from + size, end) - mx_max(from, at);

@@ -33,13 +33,9 @@ mx_page_t* mx_walk_page_of(const void* p) {
 
 // ---- free blocks -------------------------------------------------------------------------------
 
-static void mark_other_free(const mx_page_t* page, marks_t* marks) {
-  const size_t holes = (MX_KNOWS_LIVE ? 1 : mx_holes_count(page));
-  for (size_t i = 0; holes > 0 && i < page->capacity; i++) {
-    const bool is_free =
-        (MX_KNOWS_LIVE ? !mx_page_has_live(page, page->start + i * page->block_size)
-                       : mx_holes_contain(page, i));
-    if (!is_free) continue;
+static void mark_not_live(const mx_page_t* page, marks_t* marks) {
+  for (size_t i = 0; i < page->capacity; i++) {
+    if (mx_page_has_live(page, page->start + i * page->block_size)) continue;
     mx_set_bit(marks->bits, i);
     marks->count++;
   }
@@ -49,12 +45,14 @@ static void mark_page(const mx_page_t* page, marks_t* marks) {
   memset(marks, 0, sizeof(*marks));
   if (mx_page_is_huge(page)) return;
   mx_holes_forbid();
-  if (!MX_KNOWS_LIVE) {
+  if (MX_KNOWS_LIVE) {
+    mark_not_live(page, marks);
+  } else {
     mx_freelist_mark(page, page->free, marks->bits, &marks->count);
     const mx_remote_list_t remote = mx_remote_list_of(mx_load_acquire(&page->remote));
     mx_freelist_mark(page, remote.first, marks->bits, &marks->count);
+    marks->count += mx_holes_mark(page, marks->bits);
   }
-  mark_other_free(page, marks);
   mx_holes_allow();
 }
 

@@ -279,6 +279,8 @@ def check_calls():
 # Threads before it, since glibc asks once how many processors there are.
 BOX = ["load", "small", "threads", "box", "small", "grow", "zero", "align", "give", "threads", "fork",
        "waves=300"]
+# And before anything but the start was done, by one thread.
+BOX_FIRST = ["load", "box", "small", "grow", "zero", "align", "give", "waves=300"]
 
 
 def sandboxes(is_secure):
@@ -287,6 +289,7 @@ def sandboxes(is_secure):
     yield Row("seccomp: mseal, KILL", "load", LOAD, enter="refuse=mseal:KILL")
   # The rest is made for large blocks: see docs/environments.md.
   yield Row("seccomp: KILL for what glibc's malloc does not call", "load, entered later", BOX)
+  yield Row("seccomp: KILL for what glibc's malloc does not call", "load, entered first", BOX_FIRST)
   for call, options in CALLS.items():
     for error in ("EPERM", "ENOSYS"):
       place = f"seccomp: {call}, {error}"

@@ -157,7 +157,7 @@ static void claim_sound(unsigned live) {
 // unwind: 7
 // builds: release64 release32
 // long: yes
-// mutant: page/holes.c: return false;  // live => continue;
+// mutant: page/holes.c: from = (uint8_t*)mx_align_up( => from = (uint8_t*)mx_align_down(
 void prove_holes_make(void) {
   const unsigned live = make_page(MX_PAGE_RESTS | MX_PAGE_LENT);
   const uint64_t was = prove_present;

@@ -115,7 +115,7 @@ static void test_pointers(void) {
     mi_free(none);
   }
   if (MX_PADDING) {
-    EXPECT(!mx_harden_resize(page, p, 0, false));
+    EXPECT(!mx_harden_resize(page, p, 0, false, false));
     EXPECT(mx_harden_check_sized("test", NULL, 1, 0) && errors_now() == 0);
     mi_free(page->start - 16);  // in front of the first block
     EXPECT(errors_now() == 1 && mi_realloc(page->start - 16, SIZE) == NULL && errors_now() == 1);
