@@ -125,7 +125,7 @@ static void script_mixed(size_t count) {
 
 static void replace(void** block, size_t size) {
   free(*block);
-  *block = malloc(size);
+  *block = bench_need(malloc(size), size);
   for (size_t i = 0; i < size; i += 4096) ((volatile uint8_t*)*block)[i] = 1;
 }
 
