@@ -29,7 +29,7 @@ import suite
 
 ROOT = build.ROOT
 KINDS = ("calls", "rmws", "stores", "block_moves", "record_moves", "taken")
-# Files whose functions serve many variables: the variable is told by who calls them.
+# Files whose functions serve many variables: the variable is told by their callers.
 GENERIC = ("base/counters.h", "base/counters.c", "base/bits.h", "mem/bitmap.h", "mem/bitmap.c",
            "base/lock.h", "os/lock.c")
 TRIES = 3

@@ -4,7 +4,7 @@
 
   fresh.py [--list] [--folder DIR] [--cache DIR] [--keep] [--nice N] [ROW...]
 
-A row is a system, who types, and a command:
+A row is a system, a user, and a command:
 
   run          Debian 12, `make run` by root
   user         Debian 12, `make run` by an ordinary user: before CMake is there it says what is missing

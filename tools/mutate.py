@@ -615,7 +615,7 @@ def tests_of(file, build, options):
 
 
 def judge(mutant, options):
-    """Who kills a mutant: BUILD TEST; "compiler", or None."""
+    """The test that kills a mutant: BUILD TEST; "compiler", or None."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         shutil.copytree(ROOT / "src", folder / "src")
@@ -651,7 +651,7 @@ def judge(mutant, options):
 # ---- all of them -------------------------------------------------------------------------------
 
 class Results:
-    """What is known of a file's mutants: {key: [who killed it or None, the tests' state]}."""
+    """What is known of a file's mutants: {key: [what killed it or None, the tests' state]}."""
 
     def __init__(self, file, options):
         self.path = OUT / "results" / (file.replace("/", "-") + ".json")

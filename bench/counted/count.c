@@ -3,11 +3,11 @@
 // shared words, and the times that a line of 64 bytes moves from one thread to another.
 //
 // Lines are followed as caches keep them: a thread has a copy once it has read or written the line,
-// until another one writes it. Who touches a line without a copy that another thread has written or
-// has a copy of moves it; who writes one of which others have copies, too, takes those away from
-// them (counted apart). The state of each line lies in a table as long as all addresses, of which
-// only what is touched is present. It knows only what the library does: what the program does to
-// its blocks stays out.
+// until another one writes it. A thread without a copy that touches a line which another thread has
+// written or has a copy of moves it; one that writes a line of which others have copies, too, takes
+// those away from them (counted apart). The state of each line lies in a table as long as all
+// addresses, of which only what is touched is present. It knows only what the library does: what
+// the program does to its blocks stays out.
 //
 // At the end of the process $MIMALLOC_COUNT_FILE.PID gets a line for each place of the code that
 // was counted, by the place it was called from and the function of the interface that it was in;
@@ -81,7 +81,7 @@ static uint64_t my_number(void) {
 
 typedef enum change_e { STAYS, MOVES, TAKES } change_t;
 
-// The state of a line: who wrote it last (16 bits), who has a copy (48 bits).
+// The state of a line: which thread wrote it last (16 bits), which have a copy (48 bits).
 static change_t change_of(uintptr_t address, bool is_write) {
   _Atomic(uint64_t)* const line = line_of(address);
   const uint64_t number = my_number(), writer = (number & 0xFFFF) << COPIES;

@@ -242,7 +242,7 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   return --page->used == 0;
 }
 
-// Whether a place in another thread's page is a block yet. Who was given one knows of it.
+// Whether a place in another thread's page is a block yet: a thread that was given it sees so.
 mx_unsynchronised static bool is_carved(const mx_page_t* page, const void* block) {
   const size_t end = mx_peek_uint32(&page->capacity) * page->block_size;
   return (size_t)((const uint8_t*)block - page->start) < end;

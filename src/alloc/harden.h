@@ -84,7 +84,7 @@ mx_inline size_t mx_usable_of(const mx_page_t* page, const void* block) {
 // Makes a block one of `size` bytes.
 mx_inline void mx_harden_set_size(const mx_page_t* page, void* block, size_t size) {
   mx_slack_fill(page, block, size);
-  mx_fence_compiler();  // who verifies another thread's block of that size finds the slack
+  mx_fence_compiler();  // a verifier that sees the new size finds the slack
   mx_pad_set(page, block, size);
 }
 
@@ -238,8 +238,8 @@ mx_inline bool mx_harden_takes_call(const mx_page_t* page) {
   return MX_CLEAR_FREED && page->block_size > mx_load_relaxed(&mx_settings.in_place_most);
 }
 
-// Before a block of another thread's page is cleared with the slack behind it: from here on its
-// owner, who may verify the page at any time, finds no live block there.
+// Before a block of another thread's page is cleared with the slack behind it: from here on the
+// page's owner, which may verify it at any time, finds no live block there.
 mx_inline void mx_harden_leave(const mx_page_t* page, void* block) {
   if (!MX_PADDING) return;
   mx_pad_set(page, block, MX_PAD_LEFT);

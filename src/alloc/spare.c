@@ -43,8 +43,8 @@ mx_unsynchronised static bool is_of_main(const mx_theap_t* theap, const mx_page_
          mx_load_relaxed(&theap->heap) == heap && !mx_page_is_closed(page);
 }
 
-// Two of a slice: who frees page by page shall not keep them from becoming empty. And who frees
-// more than he makes has no use for what waits.
+// Two of a slice: a thread that frees page by page shall not keep pages from becoming empty. And
+// one that frees more than it allocates has no use for what waits.
 static bool has_enough(const mx_theap_t* theap, const mx_spares_t* spares, const mx_page_t* page,
                        const mx_block_t* block) {
   return ((uintptr_t)spares->waiting ^ (uintptr_t)block) < MX_SLICE_SIZE ||

@@ -4,8 +4,8 @@
 
 #include "../base/hooks.h"
 
-// How many blocks of another thread's page are carved, or a moment ago were: who was given one
-// knows of it.
+// How many blocks of another thread's page are carved, or were a moment ago. A thread that was
+// given one of them sees a count that includes it.
 mx_unsynchronised static size_t carved_of(const mx_page_t* page) {
   return mx_peek_uint32(&page->capacity);
 }

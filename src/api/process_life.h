@@ -11,7 +11,8 @@ void mx_process_start(void);
 // Ends it, once: prints statistics if asked for. Blocks stay valid and calls keep working, unless
 // the option destroy_on_exit is set.
 void mx_process_end(void);
-// Registers the handlers for fork, once; called when the library starts, and by who may be earlier.
+// Registers the handlers for fork, once; called when the library starts, and by what may run
+// before.
 void mx_process_watch_forks(void);
 MX_END_DECLS
 

@@ -58,7 +58,7 @@ static void drop_fresh(mx_arena_t* arena, size_t index) {
   uint8_t* const start = mx_arena_slice(arena, index);
   if (!mx_arena_is_present(arena, start, MX_SLICE_SIZE)) return;
   if (!mx_arena_claim_mapped(arena, index, 1)) return;
-  // Who used it meanwhile wants no more of it, either.
+  // Whatever used the slice meanwhile has let go of it, too.
   mx_arena_discard(arena, start, MX_SLICE_SIZE);
   mx_arena_put_back(arena, index, 1);
 }

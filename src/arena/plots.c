@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Plots: 64 slices of addresses that belong to one heap as long as the process lives.
 //
-// Slices of a plot become free and are purged as any others; who may have them next is said by two
-// words of the plot. `used` has the slices that anybody ever had, and never loses one; `own` those
-// of them that the plot's present heap had. A heap may take what is free and its own, or free and
-// never used.
+// Slices of a plot become free and are purged as any others; two words of the plot say which heap
+// may have them next. `used` has the slices that any heap ever had, and never loses one; `own`
+// those of them that the plot's present heap had. A heap may take what is free and its own, or free
+// and never used.
 //
 // When the heap has gone and all of the plot's slices are free, `own` becomes empty. What was not
 // used yet goes to the next heap. A plot of which MX_PLOT_SHARE slices were used is spent; an arena
@@ -44,7 +44,7 @@ static void spend(mx_arena_t* arena) {
   if (!mx_os_purge(from, size)) memset(from, 0, size);
   mx_pagemap_forget(arena->start, arena->slices);
   mx_store_release(&arena->is_spent, 1);
-  // Nobody looks for slices there; and who walks over pages passes.
+  // No search for slices looks there, and a walk over pages passes it.
   mx_arena_put_back(arena, 0, arena->slices);
 }
 

@@ -237,7 +237,7 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   const uint64_t at = mx_load_relaxed(&arenas->purge_at);
   const uint64_t now = mx_os_clock_msecs();
   if (!force && (at == 0 || now < at)) return;
-  // Who empties the schedule does the work.
+  // The thread that empties the schedule does the work.
   uint64_t expected = at;
   const bool is_mine =
       (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));

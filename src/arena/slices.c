@@ -29,7 +29,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t dirty = mx_bits_count(arena->dirty, index, count);
   *is_zero = (dirty == 0);
-  // Who noted that this run waits has counted it before it was anybody's again.
+  // The thread that noted that this run waits counted it before the run could be claimed again.
   const bool may_wait = (mx_load_relaxed(&arena->purgeable_count) > 0);
   const size_t waited = (may_wait ? mx_bits_clear(arena->purgeable, index, count) : 0);
   if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
@@ -279,7 +279,7 @@ static void put_recent(mx_arenas_t* arenas, uint64_t place) {
   mx_store_relaxed(&ring->next, next + 1);
 }
 
-// Who asks for runs needs free slices to join: what was free before one is no longer taken.
+// A request for a run needs free slices to join: what was free before one is no longer taken.
 static void forget_recent(mx_arenas_t* arenas) { put_recent(arenas, 0); }
 
 static bool claim_recent(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slices_t* out) {

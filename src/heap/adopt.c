@@ -4,7 +4,7 @@
 // An abandoned page with free blocks is listed: a bit in its arena's bitmap of that bin. The bit is
 // a hint, set after the page was disowned and cleared by whoever finds it; what counts is the owned
 // bit of page->remote. A finder clears the bit first and then tries to claim, so a bit left behind
-// by a page that is gone costs one look. Who wants a page for a moment only leaves the bit.
+// by a page that is gone costs one look. A thread that wants a page for a moment leaves the bit.
 // sub-process `listed` counts bits, so that the search is skipped when there are none. Pages of
 // other than main heaps are found in their heap's list; their heap counts those that are worth a
 // search.

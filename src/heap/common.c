@@ -10,14 +10,14 @@
 // in several bins does not wait for work, and gets pages from then on. Nor does a thread take a
 // block where an ended thread left a page of the bin: that one is there already.
 //
-// Threads that come and go leave their pages to each other, which is quicker still: who begins with
-// the record of one that ended soon is taken for one of those.
+// Threads that come and go leave their pages to each other, which is quicker still: one that begins
+// with the record of one that ended soon is taken for one of those.
 //
 // Blocks of a common page are whole lines of the processor's caches, as they are different
-// threads': who writes to one does not slow down who writes to the next.
+// threads': writing to one does not slow down a thread that writes to the next.
 //
-// What tells a common page from others that are abandoned is that it was no theap's before. Who
-// frees into it leaves it where it is, but for a thread that allocates from its bin (see claim.c).
+// What tells a common page from others that are abandoned is that it was no theap's before. A
+// thread that frees into it leaves it there, unless it allocates from its bin (see claim.c).
 #include <string.h>
 
 #include "../os/os.h"

@@ -28,10 +28,10 @@
 // child: what vanished threads left is set right when the interrupted call is over, if it ever is.
 // Meanwhile it lies idle.
 //
-// No fork waits without end for who keeps a lock: that may be waiting in a handler for this very
-// fork, by a lock of the C library. When a fork goes on without a lock, the child takes over
-// nothing: it may run another program or end, as POSIX has it, and what else it does is at its own
-// risk.
+// No fork waits without end for a thread that keeps a lock: that one may be waiting in a handler
+// for this very fork, by a lock of the C library. When a fork goes on without a lock, the child
+// takes over nothing: it may run another program or end, as POSIX has it, and what else it does is
+// at its own risk.
 #include <string.h>
 
 #include "../mem/settings.h"

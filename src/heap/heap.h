@@ -206,7 +206,7 @@ struct mx_heap_s {
 
 // A place for the theap of a thread that ended: see parked.c.
 typedef struct mx_parked_s {
-  mx_atomic(mx_theap_t*) theap;  // who exchanges it for NULL owns it
+  mx_atomic(mx_theap_t*) theap;  // the thread that exchanges it for NULL owns it
   mx_atomic(uint32_t) since;     // low bits of the clock, in ms, and
   mx_atomic(uint32_t) slices;    // in its pages: hints
 } mx_parked_t;

@@ -3,11 +3,11 @@
 //
 // Deleting. Other threads may go on freeing the heap's blocks, and own pages of it, so nothing is
 // taken from them: under the heap's lock every theap of the heap is bound to the main heap and
-// every page gets the main heap. Both keep their lists. Who needs a page's heap to be right (to
-// take the page out of the heap's list, to count it) takes the lock of the heap that it read and
-// looks again; the record of a heap that is gone stays a record, so the lock is there to be taken.
-// Pages that were abandoned are claimed here and abandoned anew, since a main heap finds them in
-// another way; one that is being abandoned just now is caught by either side (see adopt.c).
+// every page gets the main heap. Both keep their lists. A thread that needs a page's heap to be
+// right (to take the page out of the heap's list, to count it) takes the lock of the heap that it
+// read and looks again; the record of a heap that is gone stays a record, so the lock is there to
+// be taken. Pages that were abandoned are claimed here and abandoned anew, since a main heap finds
+// them in another way; one that is being abandoned just now is caught by either side (see adopt.c).
 //
 // Destroying. By contract nobody else allocates from the heap or frees into it, but threads that
 // once used it may end or collect, which walks their theaps. So a theap has a lock: whoever walks

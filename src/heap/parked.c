@@ -8,21 +8,21 @@
 // the id of the thread may come again elsewhere, and the next thread's when that takes it. The
 // owned bit stays set, so that others' frees are pushed as always and nobody claims the page.
 //
-// A place is an atomic pointer, of which who exchanges it for NULL owns the theap. When it was put
-// there, and how many slices it has, are hints beside it.
+// A place is an atomic pointer: the thread that exchanges it for NULL owns the theap. When it was
+// put there, and how many slices it has, are hints beside it.
 //
 // What is parked holds memory that others might use, so there is little of it: with the free slices
 // that wait it is no more than the arenas let wait (see arena/purge.c), and what no thread took for
 // a while is given up. Nor do more threads than theaps may be parked live with what they took: one
 // that needs little of it, and does nothing more, keeps the rest from all others. A theap with many
-// pages is not parked: who takes it walks over all of them at its first allocation, and who gives
-// it up does so in the middle of one. Nor is one whose blocks are mostly in use: others free those,
-// who take over their pages then.
+// pages is not parked: a thread that takes it walks over all of them at its first allocation, and
+// one that gives it up does so in the middle of one. Nor is one whose blocks are mostly in use:
+// other threads free those, and take over their pages then.
 //
-// Who looks for what waits: each thread every so many slow visits, and when it ends; the background
-// thread in each round; and whatever gives back all at once (a forced collection, an allocation
-// that would fail, a memory limit, the end of a sub-process, the child of a fork). Builds with
-// canaries look at all blocks of a thread that ends before they park its theap, too.
+// What waits is looked for by each thread every so many slow visits, and when it ends; the
+// background thread in each round; and whatever gives back all at once (a forced collection, an
+// allocation that would fail, a memory limit, the end of a sub-process, the child of a fork).
+// Builds with canaries look at all blocks of a thread that ends before they park its theap, too.
 #include "../base/options.h"
 #include "../os/os.h"
 #include "../os/thread.h"
@@ -143,7 +143,7 @@ bool mx_parked_give_up(mx_subproc_t* subproc, bool force) {
 static bool is_parkable(const mx_theap_t* first) {
   mx_check(first == first->first && first->links.next_in_thread == NULL);
   if (!MX_PARKS || mx_option(theap_retain) == 0 || mx_option(purge_delay) == 0) return false;
-  // Who samples begins with an empty front.
+  // A theap that is sampled begins with an empty front.
   return !first->sampling.is_on && !first->thread.is_after_end;
 }
 

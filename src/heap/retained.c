@@ -69,7 +69,7 @@ static bool is_used_up(const mx_page_t* page) {
 
 // How many slices may be kept with this page, and notes the share. Beyond the share all threads
 // keep no more than may wait in the arenas (arena/purge.c), and nothing where half as much does: so
-// who frees all that it has and sleeps keeps little more.
+// a thread that frees all that it has and sleeps keeps little more.
 static int64_t most_with(mx_theap_t* theap, const mx_page_t* page) {
   const mx_arenas_t* const arenas = &theap->subproc->arenas;
   const int64_t in_use = mx_load_relaxed(&arenas->in_use);

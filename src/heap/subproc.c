@@ -2,10 +2,10 @@
 // Sub-processes: each has arenas and heaps of its own, so that all it holds can go at once.
 //
 // The main one is static and always there. Records of the others are recycled, as those of heaps
-// are. The list of sub-processes has a lock of its own, the first in the order of locks. Who does
-// longer things with sub-processes that are not his steps through the list: what he is at stays,
-// and one that shall end waits for him. It stays in the list until all that it has is gone, since
-// a fork has to find it.
+// are. The list of sub-processes has a lock of its own, the first in the order of locks. A thread
+// that does longer things with sub-processes of others steps through the list: the one that it is
+// at stays, and its end waits for that thread. An ending one stays in the list until all that it
+// has is gone, since a fork has to find it.
 #include <string.h>
 
 #include "../mem/vmem.h"

@@ -179,7 +179,7 @@ static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
   return first;
 }
 
-// Never waits: who has the lock may be the very call that a signal interrupted.
+// Never waits: the lock may be held by the very call that a signal interrupted.
 static void flush_bin(mx_transfers_t* t, size_t bin, bool force) {
   if (!mx_lock_try(lock_of(t))) return;
   mx_block_t* const block = cut_off(t, bin, force);

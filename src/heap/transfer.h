@@ -15,7 +15,7 @@ extern mx_hidden mx_atomic(bool) mx_has_transfers;
 extern mx_hidden size_t mx_transfer_most;
 
 MX_BEGIN_DECLS
-// Keeps a block of another thread's page, which the theap's frees, for who needs one of its bin.
+// Keeps a block of another thread's page, which the theap's frees, for any that needs such a one.
 // False: it is to go to its page.
 bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block);
 // Whether there may be a block for a theap; which takes it, or NULL. Its page is another thread's.

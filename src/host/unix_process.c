@@ -68,7 +68,7 @@ static bool is_pipe_signal_pending(void) {
   return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
 }
 
-// Who reads a pipe may end meanwhile. That is an error of ours, and no reason to end the program:
+// The reader of a pipe may end meanwhile. That is an error of ours, no reason to end the program:
 // the signal for it is taken back, unless one waited before.
 bool mx_host_file_write(int file, const void* data, size_t size) {
   sigset_t only, before;

@@ -28,7 +28,8 @@
 
 typedef struct mx_page_s mx_page_t;
 
-// Bits of the addresses that can be entered. Systems give out longer ones only to who names them.
+// Bits of the addresses that can be entered. Systems give out longer ones only where a call names
+// such an address.
 #define MX_PAGEMAP_BITS (MX_64BIT ? 48 : 32)
 // No block is larger than that: there are no such addresses.
 #define MX_BLOCK_MAX \

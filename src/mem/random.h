@@ -23,7 +23,7 @@ mx_inline uint64_t mx_random_step(uint64_t* state) {
   return *state;
 }
 
-// 32 bits that `n` tells who has the key, always the same ones; nobody else foretells them.
+// 32 bits, always the same for a key and `n`; without the key they cannot be foretold.
 mx_inline uint32_t mx_random_of(uint64_t key, uint64_t n) {
   const uint64_t x = (key ^ n) * 0x9E3779B97F4A7C15u;
   return (uint32_t)(((x ^ x >> 32) * 0xD6E8FEB86659FD93u) >> 32);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The lock of base/lock.h: taking it, sleeping for it, and forks around it.
 //
-// The word is 0, or the identity of the holder, whose lowest bit says that somebody may sleep. Who
-// slept cannot know whether there are others, so it takes the lock with that bit set; at worst that
-// wakes nobody. Sleepers compare the lower half of the word: if it is the same again, the bit is
-// set, and the release to come wakes them.
+// The word is 0, or the identity of the holder, whose lowest bit says that a thread may sleep. One
+// that slept cannot know whether there are others, so it takes the lock with that bit set; at worst
+// that wakes nobody. Sleepers compare the lower half of the word: if it is the same again, the bit
+// is set, and the release to come wakes them.
 #include "../base/check.h"
 #include "../base/config.h"
 #include "../base/lock.h"

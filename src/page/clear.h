@@ -4,7 +4,7 @@
 //      block - 8      block    block + 8                  block + block_size - 8
 //        | canary       | link   | zeroes, MX_CLEAR_MOST at most | whatever | next canary
 //
-// Who frees a block clears it, before its canary says that it is free. One that was never freed,
+// A free clears the block before its canary says that it is free. A block that was never freed,
 // or was not cleared, is told from that by its canary, and may hold anything. So what is not
 // zero in a free block was written there after the free. That is looked for in the bytes that are
 // asked for when the block is used again, and in all of them when its page is verified as a whole.

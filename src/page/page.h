@@ -61,8 +61,8 @@ struct mx_heap_s;
 // Of a vanished thread's page in the child of a fork, until that is set right: see heap/fork.c.
 #define MX_OWNER_VANISHED MX_OWNER_TAGS
 
-// Three cache lines, by who writes them: a thread that frees another's block does not take the line
-// away in which the owner counts.
+// Three cache lines, by the thread that writes them: a thread that frees another's block does not
+// take away the line in which the owner counts.
 struct mx_page_s {
   // -- written by the owner --
   mx_block_t* free;

@@ -26,7 +26,7 @@ static void* make_stand_in(const void* block, size_t size) {
   return mx_alloc_in(theap, size);
 }
 
-// Of a sample that only a tracer wants, who walks the stack himself, there is no site.
+// A sample that only a tracer wants has no site: the tracer walks the stack itself.
 static void* take_sample(void* block, size_t size, double probability, const void* frame) {
   void* frames[MX_PROF_DEPTH_MAX];
   int depth = -1;

@@ -165,13 +165,13 @@ static void start_if_worth(void) {
   mx_store_relaxed(&process, mx_host_main_thread_number());
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);
-  // Either this sees that the option was taken back, or who did that sees the state.
+  // Either this sees that the option was taken back, or the thread that did so sees the state.
   mx_fence_seq_cst();
   const bool wanted = (mx_option(background_purge) > 0);
   if (wanted && start_thread()) return;
   mx_store_release(&state, (uint32_t)ABSENT);
   if (!wanted) {
-    mx_scavenger_apply();  // who set it meanwhile saw a thread that runs
+    mx_scavenger_apply();  // a thread that set it meanwhile saw RUNNING
     return;
   }
   mx_warning("unable to start the thread of option background_purge: memory is given back only "

@@ -12,7 +12,7 @@
 #define THREADS 4
 #define SHORT_HEAPS 2000
 
-// ---- who had which slices ----------------------------------------------------------------------
+// ---- which heap had which slices -----------------------------------------------------------------
 
 typedef struct seen_s {
   uintptr_t slice;
@@ -25,7 +25,7 @@ static seen_t* seen;
 static size_t seen_count;
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// Notes who has the slice; false when another partition had it before.
+// Notes which partition has the slice; false when another partition had it before.
 static int note_slice(uintptr_t slice, size_t partition) {
   size_t i = (size_t)(slice * 0x9E3779B97F4A7C15u >> 20) % PLACES;
   for (; seen[i].slice != 0; i = (i + 1) % PLACES) {

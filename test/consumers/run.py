@@ -300,7 +300,7 @@ class Consumer:
                      "lib/cmake/mimalloc/mimalloc-config.cmake", "lib/libmimalloc.so"):
             if not (prefix / name).exists():
                 raise RuntimeError(f"{name} is not installed")
-        # As a user would who knows no folders: the compiler's -I and -L and nothing else.
+        # As would a user who knows no folders: the compiler's -I and -L and nothing else.
         program = self.compile("plain", "use.c", f"-I{prefix / 'include'}", f"-L{prefix / 'lib'}",
                                "-lmimalloc")
         self.expect("used", program, env={"LD_LIBRARY_PATH": str(prefix / "lib")})

@@ -29,7 +29,7 @@ typedef struct fiber_s {
   jmp_buf state;
   void (*body)(void);
   bool has_started, is_done, spins;
-  const void* sleeps_on;  // a word, until somebody wakes who sleeps on it
+  const void* sleeps_on;  // a word, until a thread wakes those that sleep on it
   uint64_t spins_since;   // writes of others until its last turn in a waiting loop
   uintptr_t identity;
   unsigned char vars[64];  // its copies of the thread variables

@@ -25,7 +25,7 @@ extern int ex_stale_left;     // loads of this run that may still see an old val
 extern bool ex_must_restart;  // a word turned out to be shared: what was explored was too little
 extern int ex_fresh[EX_THREADS];    // loads of a thread that must see the newest value
 extern bool ex_was_stale[EX_THREADS];  // the last load of a thread saw an old value
-extern uint64_t ex_writes[EX_THREADS];  // in this run, so that who waits knows of news
+extern uint64_t ex_writes[EX_THREADS];  // in this run, so that a waiter knows of news
 
 // ---- model (model.c) -----------------------------------------------------------------------------
 void ex_model_start_scenario(void);

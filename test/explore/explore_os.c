@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The ground floor (src/os/os.h) of the explored library: memory from a fixed pool, a clock
 // that stands until a scenario moves it, and purging that really clears, as a plain write that
-// races with anybody who uses the memory.
+// races with any use of the memory.
 #include <stdlib.h>
 #include <sys/mman.h>
 

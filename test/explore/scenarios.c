@@ -6,7 +6,7 @@
 #include "world.h"
 
 static void* block[16];  // of what setup allocated
-static int owner[16];    // who marked it
+static int owner[16];    // which thread marked it
 static size_t blocks;
 static int flag;  // an atomic word, for scenarios where one thread waits for another
 
@@ -124,7 +124,7 @@ static void full_last_two_setup(void) {
   full_setup();
   for (size_t i = 2; i < WORLD_PAGE_BLOCKS; i++) free_of_setup(i);
 }
-// The page is made full and abandoned in setup: who frees first owns it.
+// The page is made full and abandoned in setup: the first thread that frees owns it.
 static void full_abandoned_setup(void) {
   world_start(WORLD_SLICES);
   blocks_of(1, WORLD_PAGE_BLOCKS + 1, WORLD_BLOCK);
@@ -152,7 +152,7 @@ static void reclaim_setup(void) {
   ex_become(0);
 }
 static void allocs_10(void) { allocs_and_keeps(10); }
-// Who frees takes no page.
+// A thread that frees takes no page.
 static void refused_setup(void) {
   reclaim_setup();
   world_refuse_pages(true);
@@ -183,7 +183,7 @@ static void frees_1_allocs_9(void) {
   allocs_9();
 }
 
-// ---- a bit that is set late, and who has the slice then ------------------------------------------
+// ---- a bit that is set late, and what has the slice then ----------------------------------------
 
 #define HUGE_SIZE (600 * (size_t)1024)  // 10 slices, so that it needs the abandoned page's slice
 

@@ -179,7 +179,7 @@ static void heap_audit(void) {
   audit();
 }
 
-// Who forbids it finds no page on its way: as fork must, whose child has no borrower.
+// A thread that forbids it finds no page on its way: as fork must, whose child has no borrower.
 static void forbids(void) {
   mx_holes_forbid();
   for (size_t i = 0; i < WORLD_SLICES; i++) {

@@ -6,8 +6,9 @@
 // The input's first byte says how they run: in turn, one call after another in an order that the
 // input gives, so that the same input does the same each time; or all at once, each its own third.
 //
-// Locks: `shared_lock` guards the blocks that change hands; who touches a block of a heap of its own holds
-// `heaps_lock` for reading, who makes or ends a heap for writing. Blocks of the main heap need none.
+// Locks: `shared_lock` guards the blocks that change hands; a thread that touches a block of a
+// first-class heap holds `heaps_lock` for reading, one that makes or ends a heap for writing. Blocks
+// of the main heap need none.
 #include <errno.h>
 #include <mimalloc.h>
 #include <mimalloc-prof.h>

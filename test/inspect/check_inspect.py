@@ -250,7 +250,7 @@ def other_version():
 
 
 def sampled():
-    """Each block has a note, which says who allocated it."""
+    """Each block has a note, which says where it was allocated."""
     with subject("wait") as (process, told):
         maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
         code = [(int(a, 16), int(b, 16)) for a, b in re.findall(

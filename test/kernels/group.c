@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A process in a control group with a limit on memory, where the kernel kills who exceeds it. With
-// `cgroup_limit`, garbage never adds up to the limit, however much is allocated and freed in turns
-// of different sizes; and with `memory_limit_hard` malloc answers NULL before the kernel kills.
+// A process in a control group with a limit on memory, where the kernel kills a process that
+// exceeds it. With `cgroup_limit`, garbage never adds up to the limit, however much is allocated
+// and freed in turns of different sizes; and with `memory_limit_hard` malloc answers NULL before
+// the kernel kills.
 #include "guest.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Addresses above 47 bits, which x86-64 gives out with page tables of five levels to who names one:
-// blocks of the library do not lie there unless lent to it, pointers to there are known to be
-// nobody's, and memory there that a program lends is refused or serves.
+// Addresses above 47 bits, which x86-64 gives out with page tables of five levels to a call that
+// names one: blocks of the library do not lie there unless lent to it, pointers to there are known
+// to be nobody's, and memory there that a program lends is refused or serves.
 #include "guest.h"
 
 #include <mimalloc.h>

@@ -185,7 +185,7 @@ class Patience(unittest.TestCase):
         try:
             told = int(pathlib.Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
         except OSError:
-            self.skipTest("the kernel does not tell who waits")
+            self.skipTest("the kernel does not tell which thread waits")
         self.assertGreaterEqual(machine.waited(os.getpid()), told)
 
 

@@ -321,7 +321,7 @@ static void candidates(void) {
   printf("from_dense=%d\nfrom_sparse=%d\n", from_dense, from_sparse);
 }
 
-// Who gets memory of an arena that the program brought, and of one for a heap of its own.
+// Which requests get memory of an arena that the program brought, and of one for a heap of its own.
 static void given_arenas(void) {
   mi_arena_id_t shared, exclusive;
   if (mi_reserve_os_memory_ex(64 * MIB, false, false, false, &shared) != 0) exit(2);

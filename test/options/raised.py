@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program with raised rights takes no orders from the environment of who started it.
+"""A program with raised rights takes no orders from the environment of the user who started it.
 
   raised.py PROGRAM     PROGRAM is raised.c, linked to the archive
 

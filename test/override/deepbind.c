@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A program that opens a library with RTLD_DEEPBIND and exchanges blocks with it. Without the option
 // ignore_deepbind the flag does what it says; with it the library has the program's malloc. In both
-// cases dlopen sees who called it: by whose RUNPATH a name is found, what $ORIGIN is, and in which
+// cases dlopen sees its caller: by whose RUNPATH a name is found, what $ORIGIN is, and in which
 // namespace the caller is.
 //
 //   deepbind HELPER LIBRARY kept|ignored

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A stack trace from a function that the library calls in the middle of malloc, free or a collection
-// leads through to the program: who looks for a fault begins with that, and exceptions need it.
+// leads through to the program: a search for a fault begins with that, and exceptions need it.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -13,7 +13,7 @@
 allocator stops one by chance; --matrix prints how each case ended, --shares how often it was stopped,
 in percent; --keep FILE keeps what was found in FILE and has it from there as long as library, programs
 and N are the same. Peers come from the system, from
-clang (scudo) and from the folder that peers.py fills; who is not there is named. Exit status: 0
+clang (scudo) and from the folder that peers.py fills; those that are not there are named. Exit status: 0
 done, 1 a gate failed, 2 nothing could be measured, 77 what it needs is not installed.
 """
 

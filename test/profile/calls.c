@@ -93,7 +93,8 @@ static void test_realloc(void) {
   EXPECT(sums_of(MI_PROF_LIVE).live == 0);
 }
 
-// Who stopped has no new sample, neither where nothing is sampled nor where only guards are.
+// A profiler that was stopped has no new sample, neither where nothing is sampled nor where only
+// guards are.
 static void test_realloc_when_off(void) {
   for (int has_guards = 0; has_guards < 2; has_guards++) {
     mi_prof_reset();

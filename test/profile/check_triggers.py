@@ -157,7 +157,7 @@ def check_places(options):
             scene.wait()  # so much fits into a pipe
         expect(pprof.read_pprof(os.read(reads, 1 << 16)).samples, "a pipe")
         os.close(reads)
-        # Who reads leaves when it is full: the signal for that ends no program.
+        # The reader leaves when it is full: the signal for that ends no program.
         reads = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         writes = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         try:

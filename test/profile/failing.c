@@ -194,7 +194,7 @@ static void odd_program(void) {
   }
 }
 
-// ---- who profiles, and when --------------------------------------------------------------------
+// ---- what is profiled, and when ------------------------------------------------------------------
 
 static size_t mi_cdecl on_alloc(void* user, void* p, size_t requested, size_t usable,
                                 size_t threshold, size_t since, uint8_t tag) {

@@ -133,7 +133,7 @@ def wait_for(what, condition, seconds=60):
 
 
 class MapsWatch(threading.Thread):
-  """Looks at a process and its descendants while they run and notes who maps the library."""
+  """Looks at a process and its descendants while they run and notes which of them map the library."""
 
   def __init__(self, session, pid):
     super().__init__(daemon=True)
@@ -362,7 +362,7 @@ class Session:
     expect(not found, f"{name}: {found.group(0) if found else ''}")
 
   def check_bindings(self, process):
-    """Reads the linker's notes: who served malloc in the process and in its descendants."""
+    """Reads the linker's notes: which library served malloc in the process and in its descendants."""
     target, served = os.fsencode(self.library), set()
     folder, stem = os.path.split(process.trace)
     for entry in os.listdir(folder):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the stress programs share: arguments, random numbers, blocks whose contents prove who
+// What the stress programs share: arguments, random numbers, blocks whose contents prove which
 // owns them, and the memory that the process has.
 //
 // Every program is called as `program [SECONDS [SEED [THREADS]]]`. It allocates by malloc and free,
@@ -106,7 +106,7 @@ __attribute__((unused)) static size_t random_size(random_t* r) {
 // ---- blocks --------------------------------------------------------------------------------------
 
 // A block begins with its size and a stamp, and ends with the stamp: if two owners have it, or
-// somebody writes to it who should not, a check finds the stamp changed.
+// a thread writes to it that should not, a check finds the stamp changed.
 typedef struct block_s {
   size_t size;
   uint64_t stamp;

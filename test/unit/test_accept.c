@@ -161,7 +161,7 @@ static void test_verify(mi_heap_t* heap) {
     *byte = 1;
     errors[1] = 0;
     EXPECT(!mx_page_verify(page) && errors[1] == 1);
-    mx_ends_are_torn = true;  // by a fork: who knows what was being cleared
+    mx_ends_are_torn = true;  // by a fork, in the middle of a clearing
     EXPECT(mx_page_verify(page));
     mx_ends_are_torn = false;
     *byte = 0;

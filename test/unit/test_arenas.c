@@ -456,7 +456,7 @@ static void test_commit_functions(void) {
   second.refuses = second.clears = false;
   const int64_t before = committed();
   EXPECT(take(4, &more) && more.arena == b && !more.is_zero);
-  EXPECT(committed() == before + (int64_t)(4 * MX_SLICE_SIZE));  // who knows what it holds
+  EXPECT(committed() == before + (int64_t)(4 * MX_SLICE_SIZE));  // it may hold anything
   // To give it back is the function's, too; if it will not, the memory stays what it is.
   mi_option_set(mi_option_purge_delay, 0);
   second.refuses = true;

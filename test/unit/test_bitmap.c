@@ -163,7 +163,7 @@ static void check_end(void) {
 #define CLAIMS 3000000
 
 static mx_bits_t contended[2];
-static unsigned char owner[2 * MX_WORD_BITS];  // written by who holds the bit, and by nobody else
+static unsigned char owner[2 * MX_WORD_BITS];  // written by the bit's holder, and by nobody else
 static mx_atomic(uint32_t) disputes;
 static mx_atomic(uint32_t) ready;
 

@@ -185,7 +185,7 @@ static void* read_slowly(void* arg) {
   return (void*)all;
 }
 
-// What is written arrives as a whole, though signals that restart nothing interrupt who writes.
+// What is written arrives as a whole, though signals that restart nothing interrupt the writer.
 static void test_files(void) {
   enum { SIZE = 1 << 20 };
   static char data[SIZE];

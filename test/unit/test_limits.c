@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The limit of memory that the option memory_limit sets: as large as it says, at least 1 MiB, and
-// none where it says nothing. And how much went back of pages in use, as who asked for it is told.
+// none where it says nothing. And how much went back of pages in use, as the caller is told.
 #include <stdio.h>
 
 #include "../../include/mimalloc.h"

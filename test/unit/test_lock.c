@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The lock: one holder at a time; who waits sleeps, also a thread of real-time priority that keeps
+// The lock: one holder at a time; a waiter sleeps, also a thread of real-time priority that keeps
 // the holder from its only processor; forks inside of each other, and one that does not get a lock;
 // a thread that would wait for itself.
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void one_at_a_time(void) {
 
 // ---- sleep -------------------------------------------------------------------------------------
 
-// Of processor time; who spins or yields uses what the processor has.
+// Of processor time; a waiter that spins or yields uses what the processor has.
 #define AWAKE_MOST 0.03
 
 static void* waits(void* used) {
@@ -80,7 +80,7 @@ static double worst_of_waiters(void) {
 }
 
 // The least of some tries: an emulated machine's processor time goes on while it waits for a real
-// processor, but who spins, spins each time.
+// processor, but a waiter that spins does so each time.
 static double at_least(double (*tried)(void)) {
   double least = tried();
   for (int again = 0; again < 4 && least >= AWAKE_MOST; again++) {

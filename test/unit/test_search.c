@@ -130,8 +130,9 @@ static void test_left(size_t size, mi_heap_t* of) {
   mi_option_set(mi_option_theap_retain, (long)retained);
 }
 
-// A bit of the list may be left behind by a page that is gone. Who comes by it takes no other page
-// for it that nobody owns, be that of another size or without a free block: it stays as it was.
+// A bit of the list may be left behind by a page that is gone. A search that comes by it takes no
+// other page for it that nobody owns, be that of another size or without a free block: it stays as
+// it was.
 static void* leave_all(void* arg) {
   const size_t size = *(const size_t*)arg;
   for (size_t i = 0; i < BLOCKS; i++) blocks[i] = (i < 200 ? mi_malloc(size) : NULL);

@@ -125,7 +125,7 @@ static void bounded(void) {
   EXPECT(waiting(SIZE) == 0 && mx_tls_theap->spare_bytes == 0);
 }
 
-// Who frees and does not ask has most go home at once.
+// A thread that frees and does not ask has most go home at once.
 static void rests(void) {
   make(SIZE, NULL);
   size_t at = 0, kept = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The transfer cache: what one thread frees of another's blocks above 1 KiB goes on to who would
-// take new memory, once each, within bounds, and to its page when it is not asked for, when memory
-// is wanted, or when a heap is walked. Small blocks, those of other heaps and of threads that ended
-// go to their pages.
+// The transfer cache: what one thread frees of another's blocks above 1 KiB goes on to threads that
+// would take new memory, once each, within bounds, and to its page when it is not asked for, when
+// memory is wanted, or when a heap is walked. Small blocks, those of other heaps and of threads
+// that ended go to their pages.
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Visits of heaps, thread-heaps and sub-processes: one that stops at any area or block has seen just so
-// many, and says so; one that does not has seen all of them, in pages of every list. Who ends a sub-process
-// waits for those that visit it.
+// Visits of heaps, thread-heaps and sub-processes: one that stops at any area or block has seen
+// just so many, and says so; one that does not has seen all of them, in pages of every list. A
+// thread that ends a sub-process waits for those that visit it.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static void* ends(void* arg) {
   return NULL;
 }
 
-// Who ends a sub-process waits for those that visit it, and nobody else begins to.
+// A thread that ends a sub-process waits for those that visit it, and nobody else begins to.
 static void end_while_visited(void (*run)(mx_subproc_t* subproc)) {
   pthread_t thread;
   end_t end = {mx_subproc_create(), run, false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A heap in an arena of its own allocates and frees most of it all the time, while other threads give
-// memory back. Free slices that are being purged belong to who purges them for that moment, which
+// memory back. Free slices that are being purged belong to the purging thread for that moment, which
 // must not look as if memory were out.
 #include "../stress.h"
 

@@ -11,7 +11,7 @@
 
 static _Atomic(block_t*) places[PLACES];
 static struct {
-  pthread_rwlock_t lock;  // readers allocate from the heap; who gives it up writes
+  pthread_rwlock_t lock;  // readers allocate from the heap; the thread that gives it up writes
   mi_heap_t* heap;
 } shared[SHARED];
 static atomic_size_t deleted, destroyed, visited;

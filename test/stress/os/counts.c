@@ -7,7 +7,8 @@
 //   counts FILE          compares, and says which numbers are others, where the kernel is the same
 //   counts FILE write    puts those of this build into the file
 //
-// Who changes a number on purpose writes the file with each build, and sees what else has changed.
+// After a change of a number on purpose the file is written with each build, which shows what else
+// has changed.
 //
 // Each course is a process of its own, of threads that take turns, on a clock that moves when told
 // and with random numbers from a seed; addresses are told from the start of their arena. A line has

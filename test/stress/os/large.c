@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Large OS pages that a heap grows by, on a system that says what it was asked: who grows by them,
-// which are filled, which stay samples, and what goes back of those that nobody had.
+// Large OS pages that a heap grows by, on a system that says what it was asked: which heaps grow by
+// them, which are filled, which stay samples, and what goes back of those that nobody had.
 #include "../stress.h"
 
 #include "arena/arena.h"
@@ -33,7 +33,7 @@ static void set_present(int64_t bytes) {
 
 static int64_t present(void) { return mx_load_relaxed(&mx_process_counters.committed.current); }
 
-// ---- who ---------------------------------------------------------------------------------------
+// ---- which heaps -------------------------------------------------------------------------------
 
 static bool grows(size_t count) { return mx_arena_grows_by_large(arena, count); }
 

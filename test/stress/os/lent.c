@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the owner of a page does while somebody makes holes in it, at the very moment when an OS page's
 // contents go: it frees into the page, allocates, or has no block left in it. And what of a page's
-// memory becomes a hole, who may make one, and how they are filled.
+// memory becomes a hole, which threads may make one, and how they are filled.
 #include "../stress.h"
 
 #include "heap/heap.h"
@@ -204,7 +204,7 @@ static void ends(void) {
   check((mx_load_relaxed(&page->lend) & MX_PAGE_GONE) != 0);
 }
 
-// Who has borrowed it releases it.
+// The thread that has borrowed it releases it.
 static void test_ends(void) {
   make_page();
   has_run = false;

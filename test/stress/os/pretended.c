@@ -48,7 +48,7 @@ static mi_arena_id_t reserve(size_t pages, size_t timeout, size_t wanted) {
 static void huge_pages(void) {
   mock_large(2, 5, false);
   const mi_arena_id_t id = reserve(2, 0, 2);
-  void* const other = mi_malloc(200 * MX_MIB);  // it is for those who name it
+  void* const other = mi_malloc(200 * MX_MIB);  // it is for calls that name it
   check(other != NULL && !mi_arena_contains(id, other));
   mi_free(other);
   mi_heap_t* const heap = mi_heap_new_in_arena(id);

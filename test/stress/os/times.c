@@ -173,7 +173,7 @@ static void test_bound(size_t in_use, intptr_t kept, size_t bound, size_t batch)
 static int woken;
 static void on_wake(void) { woken++; }
 
-// Who comes when the delay is over needs no bound, and is told when something begins to wait.
+// A purge that comes when the delay is over needs no bound, and is told when something begins to wait.
 static void test_background(void) {
   begin(1024, 100);
   mx_store_relaxed(&mx_arenas_background, &on_wake);
@@ -375,7 +375,7 @@ static void test_large(void) {
   tick_after(101);
   mx_arenas_purge(&mine, true);
   check(is_gone(plain.index, 3) && mx_bits_count(arena->committed, plain.index, 3) == 3);
-  // Who wants nothing to go any more keeps what waits already.
+  // A program that wants nothing to go any more keeps what waits already.
   const mx_slices_t last = take(5), other = take(2);
   give_back(last);
   mi_option_set(mi_option_purge_delay, -1);
