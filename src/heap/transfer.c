@@ -10,8 +10,9 @@
 // pages that a thread has. They go to their pages when they were not needed for a while, when a
 // thread ends, and whenever memory is given back.
 //
-// Where there are many threads they share several caches, by their number, so that no lock is all
-// threads'.
+// Where threads of many processors want the lock at once they share several caches, by their
+// number. What lies in one is not found by the others, so there is one more only when a lock was
+// often taken as others wanted it; it stays.
 #include <string.h>
 
 #include "../mem/vmem.h"
@@ -26,6 +27,8 @@
 #define IDLE_MSECS 250        // between two looks at what is not used
 #define CACHES 16
 #define THREADS 8             // that share one
+#define CROWD_USES 1024       // of a lock, of which no more than
+#define CROWD_SHARE 4         // this part may keep others from it
 
 typedef struct mx_transfers_s {
   mx_aligned(MX_CACHE_LINE) mx_atomic(size_t) bytes;  // hints without the lock, as are the counts
@@ -38,6 +41,8 @@ typedef struct mx_transfers_s {
 // fork of a process with threads takes all locks.
 typedef struct transfer_lock_s {
   mx_aligned(MX_CACHE_LINE) mx_lock_t lock;
+  mx_atomic(bool) was_wanted;  // since it was taken
+  uint32_t uses, crowded;      // under it: all, and of the latest those that kept others from it
 } transfer_lock_t;
 
 mx_at_start mx_atomic(bool) mx_has_transfers;
@@ -45,12 +50,31 @@ size_t mx_transfer_most = 512 * MX_KIB;
 static mx_transfers_t transfers[CACHES];
 static mx_at_start transfer_lock_t transfer_locks[CACHES];
 static mx_atomic(uint64_t) transfers_seen;  // when what is not used was looked for, clock in ms
+static mx_atomic(size_t) caches_more;       // than one
 
 static mx_lock_t* lock_of(const mx_transfers_t* t) { return &transfer_locks[t - transfers].lock; }
 
+static bool try_cache(const mx_transfers_t* t) {
+  transfer_lock_t* const l = &transfer_locks[t - transfers];
+  if (!mx_lock_try(lock_of(t))) {
+    if (!mx_load_relaxed(&l->was_wanted)) mx_store_relaxed(&l->was_wanted, true);
+    return false;
+  }
+  if (mx_load_relaxed(&l->was_wanted)) {
+    mx_store_relaxed(&l->was_wanted, false);
+    l->crowded++;
+  }
+  if (++l->uses % CROWD_USES != 0) return true;
+  if (l->crowded > CROWD_USES / CROWD_SHARE) mx_add_relaxed(&caches_more, (size_t)1);
+  l->crowded = 0;
+  return true;
+}
+
 static size_t caches_now(void) {
+  const size_t more = mx_load_relaxed(&caches_more);
+  if (mx_likely(more == 0)) return 1;
   const int64_t threads = mx_load_relaxed(&mx_subproc_main.main_heap.counters.threads.current);
-  return threads < 2 * THREADS ? 1 : mx_min((size_t)threads / THREADS, CACHES);
+  return threads < 2 * THREADS ? 1 : mx_min((size_t)threads / THREADS, mx_min(1 + more, CACHES));
 }
 
 // A thread that has no theap yet has the first one.
@@ -81,7 +105,7 @@ bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
   mx_call_enter();
-  const bool is_locked = mx_lock_try(lock_of(t));
+  const bool is_locked = try_cache(t);
   mx_block_t* const first = (is_locked ? t->first[bin] : NULL);
   if (is_locked && first != block) {
     block->next = (uintptr_t)first;
@@ -102,7 +126,7 @@ bool mx_transfer_has(const mx_theap_t* theap, size_t bin) {
 mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin) {
   mx_transfers_t* const t = transfers_of(theap, caches_now());
   if (theap->heap != &mx_subproc_main.main_heap || mx_heap_node(theap->heap) >= 0) return NULL;
-  if (!mx_lock_try(lock_of(t))) return NULL;
+  if (!try_cache(t)) return NULL;
   mx_block_t* const block = t->first[bin];
   if (block != NULL) {
     t->first[bin] = (mx_block_t*)block->next;

@@ -14,6 +14,7 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/alloc.h"
+#include "../../src/heap/thread_life.h"
 #include "../../src/heap/transfer.h"
 #include "../../src/mem/pagemap.h"
 #include "../../src/mem/vmem.h"
@@ -338,6 +339,90 @@ static void forgotten(void) {
   end(&o);
 }
 
+// ---- several caches ----------------------------------------------------------------------------
+
+#define CROWD 20   // threads: enough for two caches
+#define USES 1024  // between two looks whether a cache's lock is wanted by several at once
+
+typedef struct member_s {
+  pthread_t thread;
+  sem_t may_look;
+  bool finds, is_done;
+} member_t;
+
+static member_t crowd[CROWD];
+static mx_lock_t* first_lock;
+
+static bool note_first(mx_lock_t* lock) {
+  first_lock = lock;
+  return false;
+}
+
+static void* look(void* arg) {
+  member_t* const m = (member_t*)arg;
+  mi_free(mi_malloc(1));
+  for (;;) {
+    sem_post(&is_ready);
+    sem_wait(&m->may_look);
+    if (m->is_done) return NULL;
+    m->finds = mx_transfer_has(mx_thread_theap(), mx_bin_of(SIZE));
+  }
+}
+
+// How many of the threads find a block of SIZE bytes.
+static size_t finders(void) {
+  size_t count = 0;
+  for (size_t i = 0; i < CROWD; i++) {
+    sem_post(&crowd[i].may_look);
+    sem_wait(&is_ready);
+    count += crowd[i].finds;
+  }
+  return count;
+}
+
+// Takes a block and puts it back so many times; one in so many takings keeps others from it.
+static void use(size_t times, size_t share) {
+  mx_theap_t* const theap = mx_thread_theap();
+  for (size_t i = 0; i < times; i++) {
+    mx_block_t* const block = mx_transfer_take(theap, mx_bin_of(SIZE));
+    if (block == NULL) return;  // of another cache by now
+    mx_page_t* const page = mx_pagemap_get(block);
+    if (i % share == 0) {
+      EXPECT(mx_lock_try(first_lock));
+      EXPECT(!mx_transfer_put(theap, page, block) && !mx_transfer_put(theap, page, block));
+      mx_lock_release(first_lock);
+    }
+    EXPECT(mx_transfer_put(theap, page, block));
+  }
+}
+
+// Threads have one cache, however many they are, until its lock keeps them from it.
+static void crowded(void) {
+  owner_t o;
+  mx_transfer_visit_locks(&note_first);
+  begin(&o, SIZE, 8, NULL);
+  for (size_t i = 0; i < CROWD; i++) {
+    sem_init(&crowd[i].may_look, 0, 0);
+    if (pthread_create(&crowd[i].thread, NULL, &look, &crowd[i]) != 0) exit(2);
+    sem_wait(&is_ready);
+  }
+  free_all(8);
+  EXPECT(kept(SIZE) == 8 && finders() == CROWD);
+  use(2 * USES, 3);  // a sixth of the times that it is taken
+  EXPECT(finders() == CROWD);
+  use(USES + 1, 1);
+  const size_t half = finders();
+  EXPECT(half > 0 && half < CROWD);
+  for (size_t i = 0; i < CROWD; i++) {
+    crowd[i].is_done = true;
+    sem_post(&crowd[i].may_look);
+    pthread_join(crowd[i].thread, NULL);
+  }
+  mi_collect(true);
+  EXPECT(kept(SIZE) == 0);
+  end(&o);
+}
+
 int main(void) {
   if (!MX_TRANSFERS) {
     printf("this build has no transfer cache\n");
@@ -357,6 +442,7 @@ int main(void) {
   collected();
   walked();
   forked();
+  crowded();
   forgotten();
   if (failures == 0) printf("all is well\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
