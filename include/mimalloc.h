@@ -1129,7 +1129,7 @@ typedef enum mi_option_e {
   mi_option_deprecated_abandoned_page_purge, ///< no effect
   mi_option_deprecated_segment_reset,       ///< no effect
   mi_option_deprecated_eager_commit_delay,  ///< no effect
-  mi_option_purge_delay,                    ///< keep free memory for so many ms; -1 ever (1000)
+  mi_option_purge_delay,                    ///< keep free memory for so many ms; -1: until asked for (1000)
   mi_option_use_numa_nodes,                 ///< pretend so many NUMA nodes, 0 as found (0)
   mi_option_disallow_os_alloc,              ///< use only arenas reserved beforehand (0)
   mi_option_os_tag,                         ///< tag of our memory on macOS, 100 to 255 (100)

@@ -118,6 +118,7 @@ typedef struct mx_arenas_s {
   mx_atomic(intptr_t) keep;        // slices that may wait for ever: purging them did not pay
   mx_atomic(uint64_t) keep_until;  // clock in ms when `keep` is halved
   mx_atomic(int) purging;          // somebody is at it
+  mx_atomic(bool) goes_on;         // what is due at `purge_at` is the rest of what was due before
   mx_atomic(mx_arena_t*) items[MX_ARENAS_MAX];
   mx_plot_t* plots_left;           // that nobody has any more, with slices that nobody had (these
   mx_arena_t* plot_arena;          // four under the lock); those behind `next_plot` of this arena
@@ -309,6 +310,8 @@ size_t mx_arena_bits_per_slice(void);
 intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas);
 // Purges what waited long enough, everything that waits when forced.
 void mx_arenas_purge(mx_arenas_t* arenas, bool force);
+// The delay is another one: what waits is due at some time, which with a negative one it was not.
+void mx_arenas_follow_delay(mx_arenas_t* arenas);
 // Unmaps free slices that are mapped, which count against limits of the process. False: none were.
 bool mx_arenas_unmap_free(mx_arenas_t* arenas);
 bool mx_arena_unmap_free(mx_arenas_t* arenas, mx_arena_t* arena);

@@ -8,12 +8,19 @@
 // lowest address first, so the highest ones are purged first. With a background thread the bound
 // is not needed: that thread comes when the delay is over.
 //
+// What is due goes in steps where a thread gives it back on its way: 512 KiB take the OS some 25
+// us, and that much goes for each ms that passed. So a busy thread's calls stay short, and one that
+// comes by now and then gives back as much in a second.
+//
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
 // then no more. Where as much still waits, but in pieces that do not serve, a share of what is in
 // use may wait for that. Both numbers are halved as time passes without refaults, so what is kept
 // goes at last.
+//
+// With a negative delay what is free waits until memory is short or a caller wants it to go. Builds
+// that scatter take slices from anywhere: with them the bound holds, and the delay has no end.
 #include "../base/facts.h"
 #include "../base/options.h"
 #include "../mem/vmem.h"
@@ -28,11 +35,15 @@
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
+#define STEP_SLICES 8       // that an allocation gives back for each ms since they were due
+#define STEP_LOOKS 16384    // slices that wait, which it looks at in 30 us
+#define TURN_MSECS 100      // that a purge of all waits for another one
 
 mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
+  if (MX_SCATTER && delay < 0) return INT32_MAX;
   if (delay <= 0) return delay;
   // Clocks are compared by their low 32 bits: no wait is longer than those can tell.
   const int64_t most = INT32_MAX;
@@ -56,7 +67,6 @@ static void schedule_purge(mx_arenas_t* arenas, uint64_t at) {
 
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
-  if (purge_delay() < 0) return;
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
   for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
   mx_bits_set(arena->purgeable, index, count);
@@ -156,9 +166,18 @@ static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) 
   }
 }
 
-// One purger at a time is enough; the others go on with their work.
+// One purger at a time is enough; the others go on with their work, but for one that wants all.
+static bool begin_purge(mx_arenas_t* arenas, bool waits) {
+  const uint64_t begin = (waits ? mx_os_clock_msecs() : 0);
+  while (mx_exchange_acq_rel(&arenas->purging, 1) != 0) {
+    if (!waits || mx_os_clock_msecs() - begin > TURN_MSECS) return false;
+    mx_os_yield();
+  }
+  return true;
+}
+
 static void purge(mx_arenas_t* arenas, order_t* order) {
-  if (mx_exchange_acq_rel(&arenas->purging, 1) != 0) return;
+  if (!begin_purge(arenas, order->is_forced)) return;
   mx_call_enter();  // free slices are this thread's meanwhile
   mx_counter_add(&mx_process_counters.arena_purges, 1);
   for (size_t i = mx_load_acquire(&arenas->count); i-- > 0;) {
@@ -205,10 +224,13 @@ intptr_t mx_arenas_may_wait(const mx_arenas_t* arenas) {
 void mx_arenas_after_free(mx_arenas_t* arenas) {
   const long delay = purge_delay();
   const intptr_t purgeable = mx_load_relaxed(&arenas->purgeable);
-  if (delay < 0 || purgeable <= 0) return;
+  if (purgeable <= 0) return;
   const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
   const bool is_short = (limit != 0 && !mx_memory_limit_room(limit - limit / 8, 0));
-  if (is_short || delay == 0 || mx_load_relaxed(&mx_arenas_background) == NULL) {
+  if (delay < 0 && !is_short) return;
+  const bool is_bound = (MX_SCATTER && mx_option(purge_delay) < 0) ||
+                        mx_load_relaxed(&mx_arenas_background) == NULL;
+  if (is_short || delay == 0 || is_bound) {
     intptr_t most = purgeable;
     if (delay > 0 && !is_short) {
       most -= mx_arenas_may_wait(arenas);
@@ -218,6 +240,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       purge(arenas, &order);
     }
   }
+  if (delay < 0) return;
   mx_fence_seq_cst();  // as in schedule_purge, whose clock is only read when it must be
   if (mx_load_relaxed(&arenas->purge_at) == 0) {
     schedule_purge(arenas, mx_os_clock_msecs() + (uint64_t)delay + 1);
@@ -233,10 +256,15 @@ static uint64_t next_look(mx_arenas_t* arenas, uint64_t now, long delay) {
   return (until > now + (uint64_t)delay ? until : now + (uint64_t)delay) + 1;
 }
 
-void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
+static uint64_t step_msecs(const mx_arenas_t* arenas) {
+  return 1 + (uint64_t)mx_max(mx_load_relaxed(&arenas->purgeable), (intptr_t)0) / STEP_LOOKS;
+}
+
+static void purge_due(mx_arenas_t* arenas, bool force, bool in_steps) {
   const uint64_t at = mx_load_relaxed(&arenas->purge_at);
   const uint64_t now = mx_os_clock_msecs();
-  if (!force && (at == 0 || now < at)) return;
+  if (!force && at == 0) return;
+  if (!force && now < at && (in_steps || !mx_load_relaxed(&arenas->goes_on))) return;
   // The thread that empties the schedule does the work.
   uint64_t expected = at;
   const bool is_mine =
@@ -245,18 +273,37 @@ void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
   mx_fence_seq_cst();
   age_refaults(arenas, now);
   const long delay = purge_delay();
+  if (delay < 0 && !force) return;
   order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1, force};
+  bool is_step = false;
   if (!force) {
     order.age = (uint32_t)(delay > 0 ? delay : 0);
     order.most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);
     order.least_run = least_run();
+    const uint64_t step = STEP_SLICES * (now - at + step_msecs(arenas));
+    // Longer runs would be cut to what is too short to go.
+    is_step = (in_steps && order.least_run == 1 && order.most > 0 && step < (uint64_t)order.most);
+    if (is_step) order.most = (intptr_t)step;
   }
   purge(arenas, &order);
   if (force && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
   // What was freed meanwhile, is too young or was passed over is scheduled anew.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    schedule_purge(arenas, next_look(arenas, now, delay));
+    const bool goes_on = (is_step && order.most <= 0);
+    mx_store_relaxed(&arenas->goes_on, goes_on);
+    schedule_purge(arenas, goes_on ? now + step_msecs(arenas) : next_look(arenas, now, delay));
   }
+}
+
+void mx_arenas_purge(mx_arenas_t* arenas, bool force) { purge_due(arenas, force, false); }
+
+void mx_arenas_follow_delay(mx_arenas_t* arenas) {
+  const long delay = purge_delay();
+  if (delay < 0 || mx_load_relaxed(&arenas->purgeable) <= 0) return;
+  const uint64_t due = mx_os_clock_msecs() + (uint64_t)delay + 1;
+  uint64_t at = mx_load_relaxed(&arenas->purge_at);
+  if (at > due && !mx_cas_strong_acq_rel(&arenas->purge_at, &at, (uint64_t)0)) return;
+  schedule_purge(arenas, due);
 }
 
 // ---- the memory limit --------------------------------------------------------------------------
@@ -273,11 +320,11 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
   if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;
   if (on_pressure != NULL) on_pressure(true);
   if (mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes)) return true;
-  // With purge_delay=-1 nothing else gives free slices back.
+  // What was only reset, or is clean, counts until it is unmapped.
   return mx_arenas_unmap_free(arenas) &&
          mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
 }
 
 void mx_arenas_purge_tick(mx_arenas_t* arenas) {
-  if (mx_load_relaxed(&arenas->purge_at) != 0) mx_arenas_purge(arenas, false);
+  if (mx_load_relaxed(&arenas->purge_at) != 0) purge_due(arenas, false, true);
 }

@@ -240,14 +240,8 @@ static bool suits(const mx_arena_t* arena, const mx_slices_request_t* r, node_ma
   return match == NODE_OR_ANY && arena->numa_node < 0;
 }
 
-// Whether so many slices may hold what was used: where nothing is purged, none are noted. Builds
-// that scatter take fresh ones then.
-static bool may_be_dirty(intptr_t purgeable, size_t count) {
-  return purgeable >= (intptr_t)count || (!MX_SCATTER && mx_option(purge_delay) < 0);
-}
-
 static bool may_have_dirty(const mx_arena_t* arena, const mx_slices_request_t* r) {
-  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), 1)) return false;
+  if (mx_load_relaxed(&arena->purgeable_count) <= 0) return false;
   return mx_load_relaxed(&arena->lacks_dirty) > r->count;
 }
 
@@ -369,7 +363,7 @@ static mx_noinline claim_t claim_any(mx_arenas_t* arenas, const mx_slices_reques
 
 static mx_noinline claim_t claim_dirty_or_fresh(mx_arenas_t* arenas, const mx_slices_request_t* r,
                                                 node_match_t match, mx_slices_t* out) {
-  const bool has_dirty = may_be_dirty(mx_load_relaxed(&arenas->purgeable), 1);
+  const bool has_dirty = (mx_load_relaxed(&arenas->purgeable) > 0);
   if (has_dirty && r->count <= DIRTY_FIRST_MAX) {
     const claim_t result = claim_any(arenas, r, PICK_DIRTY, match, out);
     if (result != CLAIM_NONE) return result;
@@ -517,7 +511,7 @@ void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 bool mx_slices_wait_elsewhere(const mx_arena_t* arena, size_t index, size_t need, size_t run) {
   mx_check(need > 0 && need <= run && need <= index);
   if (MX_SCATTER || mx_arena_has_plots(arena) || arena->is_exclusive) return false;
-  if (!may_be_dirty(mx_load_relaxed(&arena->purgeable_count), run)) return false;
+  if (mx_load_relaxed(&arena->purgeable_count) < (intptr_t)run) return false;
   const size_t usable = mx_load_relaxed(&arena->usable);
   if (mx_load_relaxed(&arena->lacks_dirty) <= run || index + need > usable) return false;
   if (!mx_arena_is_there(arena, index - need, need)) return false;

@@ -260,7 +260,7 @@ static long kib_of(int bytes) {
   return bytes < 0 ? MX_KIB_MAX : bytes / (int)MX_KIB + (bytes % (int)MX_KIB != 0);
 }
 
-// Freed memory goes back in runs of at least so many bytes, or never.
+// Freed memory goes back in runs of at least so many bytes, or not by itself.
 static void set_trim_threshold(int bytes) {
   if (bytes < 0) {
     mi_option_set(mi_option_purge_delay, -1);

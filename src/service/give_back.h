@@ -10,6 +10,8 @@ MX_BEGIN_DECLS
 // ---- now (limits.c) ----------------------------------------------------------------------------
 // Purges all that waits and makes holes, in all sub-processes; the bytes that the holes gave.
 size_t mx_give_back_now(void);
+// Takes over what the option `purge_delay` says now, for what waits already.
+void mx_purge_apply(void);
 
 // ---- the memory limit (limits.c, cgroup.c) -----------------------------------------------------
 // Takes over what the options `memory_limit`, `memory_limit_hard` and `cgroup_limit` say now.

@@ -56,6 +56,12 @@ size_t mx_give_back_now(void) {
   return make_holes(true);
 }
 
+void mx_purge_apply(void) {
+  for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
+    mx_arenas_follow_delay(&s->arenas);
+  }
+}
+
 // ---- the limit ---------------------------------------------------------------------------------
 
 static size_t own_limit(void) {

@@ -395,6 +395,7 @@ static void follow(int option) {
     case mx_opt_memory_limit_hard:
     case mx_opt_cgroup_limit: mx_limits_apply(); break;
     case mx_opt_background_purge: mx_scavenger_apply(); break;
+    case mx_opt_purge_delay: mx_purge_apply(); break;
     case mx_opt_guarded_sample_rate: mx_sample_apply(); break;
     case mx_opt_prof: mx_prof_apply(); break;
     case mx_opt_prof_rate:

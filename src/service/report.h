@@ -42,7 +42,7 @@ typedef enum mx_report_group_e {
   X(free_pinned, FREE, "pinned by live blocks", "around holes: beside a live block each")        \
   X(free_empty, FREE, "in empty pages", "kept for a while for the next block of their size")     \
   X(uncarved, FREE, "no blocks yet", "the part of pages that has not become blocks")             \
-  X(waiting, SLICES, "waiting to be given back", "until purge_delay is over")                    \
+  X(waiting, SLICES, "waiting to be given back", "until purge_delay is over, or asked for")      \
   X(huge_kept, SLICES, "a huge block kept", "the last that was freed, for the next of its size") \
   X(kept, SLICES, "kept for good", "free memory that is never given back: as options say")       \
   X(fresh, SLICES, "present but never used", "large OS pages, and memory that came present")     \

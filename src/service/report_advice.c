@@ -36,11 +36,11 @@ static void advise_on_slices(advising_t* a) {
   const mx_report_t* const r = a->report;
   advise_to(a, "waiting", row_bytes(r, MX_ROW_waiting),
             "%s are free and wait for purge_delay",
-            mx_option(background_purge) > 0 ? "mi_collect(true), or a lower MIMALLOC_PURGE_DELAY"
-                                            : "mi_collect(true), or MIMALLOC_BACKGROUND_PURGE=1");
+            mx_option(purge_delay) < 0        ? "mi_collect(true), or MIMALLOC_PURGE_DELAY=1000"
+            : mx_option(background_purge) > 0 ? "mi_collect(true), or a lower MIMALLOC_PURGE_DELAY"
+                                              : "mi_collect(true), or MIMALLOC_BACKGROUND_PURGE=1");
   const char* const change =
-      (mx_option(purge_delay) < 0         ? "MIMALLOC_PURGE_DELAY=1000 instead of -1"
-       : mx_option(purge_decommits) == 0  ? "MIMALLOC_PURGE_DECOMMITS=1 instead of 0"
+      (mx_option(purge_decommits) == 0     ? "MIMALLOC_PURGE_DECOMMITS=1 instead of 0"
        : mx_option(minimal_purge_size) > 0 ? "a lower MIMALLOC_MINIMAL_PURGE_SIZE"
                                            : "arenas that are not pinned (mi_manage_os_memory)");
   advise_to(a, "kept", row_bytes(r, MX_ROW_kept), "%s are free and stay", change);

@@ -106,9 +106,16 @@ static int waiting(void) {
   return 0;
 }
 
-static int kept(void) {
+static int waiting_for_ever(void) {
   mi_option_set(mi_option_purge_delay, -1);
   return waiting();
+}
+
+static int kept(void) {
+  mi_option_set(mi_option_purge_decommits, 0);
+  waiting();
+  mi_collect(true);
+  return 0;
 }
 
 static int partly_touched(void) {
@@ -424,7 +431,7 @@ static const struct {
   int (*make)(void);
 } situations[] = {
     {"idle", idle}, {"small", small}, {"fragmented", fragmented}, {"waiting", waiting},
-    {"kept", kept}, {"partly_touched", partly_touched}, {"only_read", only_read},
+    {"waiting_for_ever", waiting_for_ever}, {"kept", kept}, {"partly_touched", partly_touched}, {"only_read", only_read},
     {"huge_freed", huge_freed}, {"aligned", aligned}, {"growing", growing}, {"holes", holes},
     {"large_pages", large_pages}, {"huge_os_pages", huge_os_pages}, {"guarded", guarded},
     {"limited", limited}, {"profiled", profiled}, {"heaps", heaps},

@@ -14,6 +14,8 @@
 #define FLOOR 96      // slices that may wait in any case, and so many more are worth a call
 #define BATCH 16
 #define KEEP_MSECS 10000
+#define STEP 8        // slices that go on an allocation's way, each millisecond; and so many wait
+#define LOOKS 16384   // where a step is one larger
 
 static mx_arenas_t mine;
 static mx_arena_t* arena;
@@ -64,6 +66,12 @@ static void tick_after(uint64_t msecs) {
   mx_arenas_purge_tick(&mine);
 }
 
+// What the background thread does: all that is due goes.
+static void purge_after(uint64_t msecs) {
+  mock_sleep(msecs);
+  mx_arenas_purge(&mine, false);
+}
+
 // ---- the delay ---------------------------------------------------------------------------------
 
 static void test_delay(long mult) {
@@ -87,19 +95,56 @@ static void test_delay(long mult) {
 // What is younger waits on, and is looked at again after a quarter of the delay.
 static void test_age(bool is_old_first) {
   begin(64, 100);
-  const mx_slices_t one = take(8), other = take(8);
+  const mx_slices_t one = take(6), other = take(6);
   const mx_slices_t old = (is_old_first ? one : other), young = (is_old_first ? other : one);
   give_back(old);
   mock_sleep(60);
   give_back(young);
   tick_after(41);
-  check(waiting() == 8 && is_gone(old.index, 8) && is_there(young.index, 8));
+  check(waiting() == 6 && is_gone(old.index, 6) && is_there(young.index, 6));
   check(next_purge() == now() + 100 / 4 + 1);
   tick_after(26);
-  check(waiting() == 8);
+  check(waiting() == 6);
   tick_after(next_purge() - now());
   tick_after(26);
-  check(waiting() == 0 && is_gone(young.index, 8));
+  check(waiting() == 0 && is_gone(young.index, 6));
+  end();
+}
+
+// An allocation that comes by gives back a step for each millisecond since all of it was due, the
+// highest first; a larger one, less often, where there is more to look at. Nobody else stops there.
+static void test_steps(void) {
+  begin(64 * STEP, 100);
+  mx_slices_t got = take(5 * STEP + STEP / 2);
+  give_back(got);
+  tick_after(101);
+  check(waiting() == 4 * STEP + STEP / 2 && is_there(got.index, 4 * STEP + STEP / 2));
+  check(is_gone(got.index + 4 * STEP + STEP / 2, STEP) && next_purge() == now() + 1);
+  tick_after(0);
+  check(waiting() == 4 * STEP + STEP / 2);
+  tick_after(1);
+  check(waiting() == 3 * STEP + STEP / 2 && next_purge() == now() + 1);
+  tick_after(3);
+  check(waiting() == STEP / 2 && is_there(got.index, STEP / 2));
+  tick_after(1);
+  check(waiting() == 0 && is_gone(got.index, STEP / 2) && next_purge() == 0);
+  got = take(5 * STEP);
+  give_back(got);
+  tick_after(200);
+  check(waiting() == 0);
+  got = take(5 * STEP);
+  give_back(got);
+  tick_after(101);
+  check(waiting() == 4 * STEP);
+  purge_after(0);
+  check(waiting() == 0);
+  end();
+  begin(LOOKS + 4 * STEP, 100);
+  mx_store_relaxed(&mine.keep, (intptr_t)LOOKS);
+  give_back(take(LOOKS + 4 * STEP));
+  mx_store_relaxed(&mine.keep, (intptr_t)0);
+  tick_after(101);
+  check(waiting() == LOOKS + 2 * STEP && next_purge() == now() + 2);
   end();
 }
 
@@ -128,13 +173,6 @@ static void test_extremes(void) {
   got = take(8);
   give_back(got);
   check(waiting() == 0 && is_gone(got.index, 8));
-  mi_option_set(mi_option_purge_delay, -1);
-  const mx_slices_t kept = take(8);
-  give_back(kept);
-  check(waiting() == 0 && is_there(kept.index, 8));
-  mx_arenas_purge(&mine, true);
-  tick_after(1000000);
-  check(is_there(kept.index, 8));
   end();
   // No wait is longer than clocks of 32 bits can tell.
   begin(64, LONG_MAX);
@@ -143,6 +181,52 @@ static void test_extremes(void) {
   check(next_purge() == now() + INT32_MAX + 1);
   mx_arenas_purge(&mine, true);
   check(waiting() == 0);
+  end();
+}
+
+static int woken;
+static void on_wake(void) { woken++; }
+
+// Nothing goes by itself, but where slices are taken from anywhere: beyond the bound. It does when
+// asked for, and when the option is another one.
+static void test_never(void) {
+  begin(1024, -1);
+  const mx_slices_t used = take(1);
+  mx_slices_t got = take(2 * FLOOR);
+  give_back(got);
+  check(waiting() == (MX_SCATTER ? FLOOR : 2 * FLOOR));
+  check((next_purge() == 0) == !MX_SCATTER);
+  tick_after(1000000);
+  mx_arenas_purge(&mine, false);
+  check(waiting() == (MX_SCATTER ? FLOOR : 2 * FLOOR) && is_there(got.index, FLOOR));
+  mx_arenas_purge(&mine, true);
+  check(waiting() == 0 && is_gone(got.index, 2 * FLOOR));
+  got = take(FLOOR);
+  give_back(got);
+  check(waiting() == FLOOR);
+  mi_option_set(mi_option_purge_delay, 100);
+  give_back(used);
+  if (MX_SCATTER) mx_arenas_follow_delay(&mine);  // it was due at the end of time
+  check(next_purge() == now() + 101);
+  purge_after(101);
+  check(waiting() == 0);
+  // What waits is due again though nothing is freed after the option has changed.
+  mi_option_set(mi_option_purge_delay, 100);
+  give_back(take(FLOOR));
+  mi_option_set(mi_option_purge_delay, -1);
+  tick_after(200);
+  check(waiting() == FLOOR);
+  mi_option_set(mi_option_purge_delay, 100);
+  mx_arenas_follow_delay(&mine);
+  check(next_purge() != 0);
+  purge_after(101);
+  check(waiting() == 0);
+  // A thread in the background does not lift the bound where slices are taken from anywhere.
+  mi_option_set(mi_option_purge_delay, -1);
+  mx_store_relaxed(&mx_arenas_background, &on_wake);
+  give_back(take(2 * FLOOR));
+  check(waiting() == (MX_SCATTER ? FLOOR : 2 * FLOOR));
+  mx_store_relaxed(&mx_arenas_background, NULL);
   end();
 }
 
@@ -170,9 +254,6 @@ static void test_bound(size_t in_use, intptr_t kept, size_t bound, size_t batch)
   end();
 }
 
-static int woken;
-static void on_wake(void) { woken++; }
-
 // A purge that comes when the delay is over needs no bound, and is told when something begins to wait.
 static void test_background(void) {
   begin(1024, 100);
@@ -183,7 +264,7 @@ static void test_background(void) {
   check(waiting() == 400 && woken == 1);
   give_back(other);
   check(waiting() == 500 && woken == 1);
-  tick_after(101);
+  purge_after(101);
   check(waiting() == 0);
   mx_store_relaxed(&mx_arenas_background, NULL);
   end();
@@ -265,7 +346,7 @@ static void test_least_run(void) {
 static void test_refaults(void) {
   begin(256, 100);
   give_back(take(40));
-  tick_after(101);
+  purge_after(101);
   check(gone() == 40 && keep() == 0);
   // Pages count that get memory which has to be faulted in; huge blocks say themselves what does.
   mock_sleep(3);
@@ -287,7 +368,7 @@ static void test_refaults(void) {
   // So many stay; what comes then is looked at when fewer may.
   const mx_slices_t more = take(17);
   give_back(more);
-  tick_after(101);
+  purge_after(101);
   check(waiting() == 8 && next_purge() == until + 1);
   const intptr_t left = gone();
   check(left == 32 + (intptr_t)(3 + 17 - 8) || left == 32 + (17 - 8));
@@ -321,7 +402,7 @@ static void test_refaults(void) {
 static void test_refaults_in_pieces(void) {
   begin(256, 100);
   give_back(take(40));
-  tick_after(101);
+  purge_after(101);
   const mx_slices_t all = take(80);
   check(gone() == 40 && keep() == 0);
   mx_slices_free(&mine, arena, all.index, 16);
@@ -381,7 +462,9 @@ static void test_large(void) {
   mi_option_set(mi_option_purge_delay, -1);
   const uint64_t at = next_purge();
   give_back(other);
-  check(waiting() == 5 && next_purge() == at && is_there(other.index, 2));
+  check(waiting() == 7 && next_purge() == at && is_there(other.index, 2));
+  tick_after(200);
+  check(waiting() == 7);
   end();
 }
 
@@ -525,8 +608,10 @@ int main(int argc, char** argv) {
   test_delay(10);
   test_age(true);
   test_age(false);
+  test_steps();
   test_used_again();
   test_extremes();
+  test_never();
   test_bound(0, 0, FLOOR, BATCH);
   test_bound(80, 0, FLOOR + 80 / 4, BATCH);
   test_bound(0, 25, FLOOR + 25, BATCH);
