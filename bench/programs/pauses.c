@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // pauses: the longest single call of a thread that goes on while much of its memory is free.
 //
-// `blocks` of `size` bytes are made and a part of them is freed; then small blocks
-// replace each other at random, and each free with the malloc behind it is timed. What an allocator
-// gives back after a delay falls into one of them, or is spread over many.
+// Blocks are made and a part of them is freed; then small ones replace each other at random, and
+// each free with the malloc behind it is timed. What an allocator gives back after a delay falls
+// into one of them, or is spread over many.
 //
-// Arguments: blocks, bytes of each, percent that is freed, milliseconds. Prints the longest times, in
-// microseconds, with the millisecond in which each began, and the resident memory.
+// Arguments: blocks, bytes of each, percent that is freed, milliseconds. Prints the longest times,
+// in microseconds, with the millisecond in which each began, and the resident memory.
 #include <time.h>
 #include <unistd.h>
 
@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
   const size_t percent = bench_arg(argc, argv, 3, 20);
   const double end = (double)bench_arg(argc, argv, 4, 1500) * 1e3;
   static void* slots[SLOTS];
-  call_t top[TOP + 1] = {{0, 0}};
-  char** const blocks = (char**)bench_need(calloc(count, sizeof(*blocks)), count);
+  call_t top[TOP] = {{0, 0}};
+  char** const blocks = (char**)bench_need(calloc(count, sizeof(*blocks)), count * sizeof(*blocks));
   for (size_t i = 0; i < count; i++) {
     blocks[i] = (char*)bench_need(malloc(size), size);
     memset(blocks[i], 1, size);

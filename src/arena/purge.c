@@ -35,8 +35,8 @@
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
-#define STEP_SLICES 8       // that an allocation gives back for each ms since they were due
-#define STEP_LOOKS 16384    // slices that wait, which it looks at in 30 us
+#define STEP_SLICES 8       // that a step gives back for each ms since they were due
+#define STEP_LOOKS 16384    // slices that wait, which a step looks at in 30 us
 #define TURN_MSECS 100      // that a purge of all waits for another one
 
 mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
@@ -109,6 +109,7 @@ typedef struct order_s {
   intptr_t most;
   size_t least_run;
   bool is_forced;
+  bool is_step;  // more is due than `most`
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -236,7 +237,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       most -= mx_arenas_may_wait(arenas);
     }
     if (delay == 0 || most >= (mx_os_is_scarce() ? TRIM_BATCH_SCARCE : TRIM_BATCH)) {
-      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run(), false};
+      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run(), false, false};
       purge(arenas, &order);
     }
   }
@@ -256,46 +257,59 @@ static uint64_t next_look(mx_arenas_t* arenas, uint64_t now, long delay) {
   return (until > now + (uint64_t)delay ? until : now + (uint64_t)delay) + 1;
 }
 
+typedef enum purge_e { PURGE_STEP, PURGE_DUE, PURGE_ALL } purge_t;
+
+// What a step left is due, though the next one is not yet.
+static bool may_be_early(const mx_arenas_t* arenas, purge_t kind) {
+  return kind == PURGE_ALL || (kind == PURGE_DUE && mx_load_relaxed(&arenas->goes_on));
+}
+
 static uint64_t step_msecs(const mx_arenas_t* arenas) {
   return 1 + (uint64_t)mx_max(mx_load_relaxed(&arenas->purgeable), (intptr_t)0) / STEP_LOOKS;
 }
 
-static void purge_due(mx_arenas_t* arenas, bool force, bool in_steps) {
+// What goes by itself. A step comes when it is due, not before `at`.
+static order_t order_due(const mx_arenas_t* arenas, purge_t kind, uint64_t at, uint64_t now,
+                         long delay) {
+  const intptr_t most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);
+  order_t order = {(uint32_t)now, (uint32_t)delay, most, least_run(), false, false};
+  // Longer runs would be cut to what is too short to go.
+  if (kind != PURGE_STEP || order.least_run > 1) return order;
+  const uint64_t step = STEP_SLICES * (now - at + step_msecs(arenas));
+  order.is_step = (most > 0 && step < (uint64_t)most);
+  if (order.is_step) order.most = (intptr_t)step;
+  return order;
+}
+
+static void purge_scheduled(mx_arenas_t* arenas, purge_t kind) {
   const uint64_t at = mx_load_relaxed(&arenas->purge_at);
+  if (at == 0 && kind != PURGE_ALL) return;
   const uint64_t now = mx_os_clock_msecs();
-  if (!force && at == 0) return;
-  if (!force && now < at && (in_steps || !mx_load_relaxed(&arenas->goes_on))) return;
+  if (now < at && !may_be_early(arenas, kind)) return;
   // The thread that empties the schedule does the work.
   uint64_t expected = at;
   const bool is_mine =
       (at == 0 || mx_cas_strong_acq_rel(&arenas->purge_at, &expected, (uint64_t)0));
-  if (!is_mine && !force) return;
+  if (!is_mine && kind != PURGE_ALL) return;
   mx_fence_seq_cst();
   age_refaults(arenas, now);
   const long delay = purge_delay();
-  if (delay < 0 && !force) return;
-  order_t order = {(uint32_t)now, 0, INTPTR_MAX, 1, force};
-  bool is_step = false;
-  if (!force) {
-    order.age = (uint32_t)(delay > 0 ? delay : 0);
-    order.most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);
-    order.least_run = least_run();
-    const uint64_t step = STEP_SLICES * (now - at + step_msecs(arenas));
-    // Longer runs would be cut to what is too short to go.
-    is_step = (in_steps && order.least_run == 1 && order.most > 0 && step < (uint64_t)order.most);
-    if (is_step) order.most = (intptr_t)step;
-  }
+  if (delay < 0 && kind != PURGE_ALL) return;
+  const order_t all = {(uint32_t)now, 0, INTPTR_MAX, 1, true, false};
+  order_t order = (kind == PURGE_ALL ? all : order_due(arenas, kind, at, now, delay));
   purge(arenas, &order);
-  if (force && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
+  if (kind == PURGE_ALL && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
   // What was freed meanwhile, is too young or was passed over is scheduled anew.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    const bool goes_on = (is_step && order.most <= 0);
+    const bool goes_on = (order.is_step && order.most <= 0);
     mx_store_relaxed(&arenas->goes_on, goes_on);
     schedule_purge(arenas, goes_on ? now + step_msecs(arenas) : next_look(arenas, now, delay));
   }
 }
 
-void mx_arenas_purge(mx_arenas_t* arenas, bool force) { purge_due(arenas, force, false); }
+void mx_arenas_purge(mx_arenas_t* arenas, bool force) {
+  purge_scheduled(arenas, force ? PURGE_ALL : PURGE_DUE);
+}
 
 void mx_arenas_follow_delay(mx_arenas_t* arenas) {
   const long delay = purge_delay();
@@ -325,6 +339,4 @@ bool mx_arenas_allow(mx_arenas_t* arenas, size_t bytes) {
          mx_memory_limit_room(mx_load_relaxed(&mx_memory_limit.bytes), bytes);
 }
 
-void mx_arenas_purge_tick(mx_arenas_t* arenas) {
-  if (mx_load_relaxed(&arenas->purge_at) != 0) purge_due(arenas, false, true);
-}
+void mx_arenas_purge_tick(mx_arenas_t* arenas) { purge_scheduled(arenas, PURGE_STEP); }
