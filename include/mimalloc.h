@@ -817,7 +817,7 @@ mi_decl_nodiscard mi_decl_export mi_decl_restrict void* mi_heap_alloc_new_n(mi_h
 /// @param visit_blocks  false: only areas; true: each area, then each of its live blocks
 /// @param visitor       called with block NULL for an area, else with the block and its size
 /// @param arg           handed to the visitor
-/// @returns whether all was visited, false if the visitor stopped it
+/// @returns whether all was visited, false if the visitor stopped it or is NULL
 mi_decl_export bool mi_heap_visit_blocks(
 #if MI_API_VERSION < 3
   const
@@ -1090,7 +1090,7 @@ mi_decl_export void mi_subproc_add_current_thread(mi_subproc_id_t subproc);
 /// @param subproc  the sub-process
 /// @param visitor  called for each heap
 /// @param arg      handed to the visitor
-/// @returns whether all were visited, false if the visitor stopped it
+/// @returns whether all were visited, false if the visitor stopped it or is NULL
 mi_decl_export bool mi_subproc_visit_heaps(mi_subproc_id_t subproc, mi_heap_visit_fun* visitor,
                                            void* arg);
 
@@ -1772,7 +1772,7 @@ mi_decl_export void mi_heap_guarded_set_size_bound(mi_heap_t* heap, size_t min, 
 /// @param visit_blocks  false: only areas; true: each area, then each of its live blocks
 /// @param visitor       called with block NULL for an area, else with the block and its size
 /// @param arg           handed to the visitor
-/// @returns whether all was visited; false if the visitor stopped it or the option is off
+/// @returns whether all was visited; false if the visitor stopped it or is NULL, or the option is off
 mi_decl_export bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag,
                                               bool visit_blocks, mi_block_visit_fun* visitor,
                                               void* arg);

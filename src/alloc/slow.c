@@ -38,10 +38,13 @@ static size_t shared_most(void) {
 }
 
 // What another thread freed, where this one would carve new memory.
-mx_noinline static void* alloc_transferred(mx_theap_t* theap, size_t bin, bool zero) {
-  if (!mx_transfer_has(theap, bin) || mx_theap_has_block(theap, bin)) return NULL;
-  mx_block_t* const block = mx_transfer_take(theap, bin);
-  return block != NULL && zero ? memset(block, 0, mx_bin_size(bin)) : block;
+mx_noinline static void* alloc_passed_on(mx_theap_t* theap, size_t bin, bool zero) {
+  const bool is_kept = mx_transfer_has(theap, bin);
+  const bool is_common = mx_transfer_overflows(theap->subproc, bin);
+  if ((!is_kept && !is_common) || mx_theap_has_block(theap, bin)) return NULL;
+  mx_block_t* const block = (is_kept ? mx_transfer_take(theap, bin) : NULL);
+  if (block != NULL) return zero ? memset(block, 0, mx_bin_size(bin)) : block;
+  return is_common ? mx_common_alloc_passed(theap, bin, zero) : NULL;
 }
 
 // Whether blocks of `size` bytes are as aligned as one that is just as large as the request: see
@@ -97,7 +100,7 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   }
   const size_t bin = mx_bin_of(padded);
   if (MX_TRANSFERS && padded > MX_SMALL_MAX && mx_load_relaxed(&mx_has_transfers)) {
-    void* const p = alloc_transferred(theap, bin, zero);
+    void* const p = alloc_passed_on(theap, bin, zero);
     if (p != NULL) return p;
   }
   if (MX_COMMON_PAGES && mx_unlikely(!mx_theap_uses(theap, bin))) {

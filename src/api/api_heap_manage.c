@@ -159,12 +159,14 @@ bool mi_unsafe_heap_page_is_under_utilized(mi_heap_t* heap, void* p,
 
 bool mi_heap_visit_blocks(mi_heap_t* heap, bool visit_blocks, mi_block_visit_fun* visitor,
                           void* arg) {
+  if (visitor == NULL) return false;
   const mx_visit_t visit = {visitor, arg, visit_blocks, false};
   return mx_walk_heap(mx_api_heap(heap), &visit);
 }
 
 bool mi_heap_visit_abandoned_blocks(mi_heap_t* heap, bool visit_blocks, mi_block_visit_fun* visitor,
                                     void* arg) {
+  if (visitor == NULL) return false;
   const mx_visit_t visit = {visitor, arg, visit_blocks, true};
   mx_parked_give_up(mx_api_heap(heap)->subproc, true);
   return mx_walk_heap(mx_api_heap(heap), &visit);
@@ -173,7 +175,7 @@ bool mi_heap_visit_abandoned_blocks(mi_heap_t* heap, bool visit_blocks, mi_block
 bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag, bool visit_blocks,
                                mi_block_visit_fun* visitor, void* arg) {
   mx_subproc_t* const subproc = mx_api_subproc(subproc_id);
-  if (subproc == NULL || mx_option(visit_abandoned) == 0) return false;
+  if (subproc == NULL || visitor == NULL || mx_option(visit_abandoned) == 0) return false;
   const mx_visit_t visit = {visitor, arg, visit_blocks, true};
   mx_parked_give_up(subproc, true);
   return mx_walk_subproc(subproc, heap_tag, &visit);
@@ -181,6 +183,7 @@ bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag, bool vi
 
 bool mi_theap_visit_blocks(const mi_theap_t* theap, bool visit_blocks, mi_block_visit_fun* visitor,
                            void* arg) {
+  if (visitor == NULL) return false;
   const mx_visit_t visit = {visitor, arg, visit_blocks, false};
   return theap == NULL || mx_walk_theap(mx_api_theap(theap), &visit);
 }

@@ -43,7 +43,7 @@ void mi_subproc_add_current_thread(mi_subproc_id_t id) {
 
 bool mi_subproc_visit_heaps(mi_subproc_id_t id, mi_heap_visit_fun* visitor, void* arg) {
   mx_subproc_t* const subproc = mx_api_subproc(id);
-  if (subproc == NULL) return false;
+  if (subproc == NULL || visitor == NULL) return false;
   // Without the lock, as a visitor may do what takes it; the list stands still by contract.
   for (mx_heap_t *next = subproc->heaps, *heap; (heap = next) != NULL;) {
     next = heap->next;

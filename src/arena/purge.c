@@ -41,9 +41,12 @@
 
 mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 
+// Whether what waits is bounded alone, and not by time.
+static bool waits_by_bound(void) { return MX_SCATTER && mx_option(purge_delay) < 0; }
+
 static long purge_delay(void) {
   const long delay = mx_option(purge_delay);
-  if (MX_SCATTER && delay < 0) return INT32_MAX;
+  if (waits_by_bound()) return INT32_MAX;
   if (delay <= 0) return delay;
   // Clocks are compared by their low 32 bits: no wait is longer than those can tell.
   const int64_t most = INT32_MAX;
@@ -229,8 +232,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
   const size_t limit = mx_load_relaxed(&mx_memory_limit.bytes);
   const bool is_short = (limit != 0 && !mx_memory_limit_room(limit - limit / 8, 0));
   if (delay < 0 && !is_short) return;
-  const bool is_bound = (MX_SCATTER && mx_option(purge_delay) < 0) ||
-                        mx_load_relaxed(&mx_arenas_background) == NULL;
+  const bool is_bound = waits_by_bound() || mx_load_relaxed(&mx_arenas_background) == NULL;
   if (is_short || delay == 0 || is_bound) {
     intptr_t most = purgeable;
     if (delay > 0 && !is_short) {

@@ -38,6 +38,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (theap == NULL || policy < 0) return false;
   if (mx_page_theap(page) == theap) return true;
   if (policy == 0 && theap->first->thread.is_pooled) return false;
+  if (mx_transfer_overflows(theap->subproc, page->bin)) return false;
   const bool allocates = (theap->bins.current[page->bin] != &mx_page_none);
   const bool is_common = (mx_page_theap(page) == NULL && mx_common_is_due(theap->heap));
   if (!allocates && is_common) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first few blocks of each bin that a thread asks for, where threads are many.
+// Common pages: the first few blocks of each bin that a thread asks for, where threads are many,
+// and large blocks that are passed on.
 //
 // A page for each size that a thread uses is an OS page for each, at least. Where hundreds of
 // threads wait for work and have some dozens of blocks, that is most of their memory, and most of
@@ -15,6 +16,13 @@
 //
 // Blocks of a common page are whole lines of the processor's caches, as they are different
 // threads': writing to one does not slow down a thread that writes to the next.
+//
+// Threads that pass large blocks to others have a page for each size, full of blocks that come back
+// late or while the thread sleeps: some 512 KiB for each thread and size. What is passed on lies in
+// the transfer caches first. Of a bin for which these are too small, all threads take blocks from
+// common pages; an ended thread's serve as well. A block that is freed there is the next one's that
+// asks, and an empty page goes at once. When the caches were large enough for a while, threads have
+// pages of the bin again.
 //
 // What tells a common page from others that are abandoned is that it was no theap's before. A
 // thread that frees into it leaves it there, unless it allocates from its bin (see claim.c).
@@ -33,6 +41,7 @@
 #define COMMON_BYTES (4 * MX_KIB)  // and bytes, before the last one
 #define OUTGROWN_MOST 8            // bins of which a thread may have asked for more
 #define BRIEF_MSECS 100            // that a thread lived
+#define PASSED_TRIES 4             // listed pages that are looked at for a block
 
 bool mx_common_is_due(const mx_heap_t* heap) {
   const mx_counters_t* const counters = &heap->subproc->main_heap.counters;
@@ -77,6 +86,13 @@ static void return_common(mx_page_t* page) {
   mx_page_abandon(page);
 }
 
+// A page that is this code's, if it may be changed; else it goes back.
+static mx_page_t* hold_common(mx_page_t* page) {
+  if (mx_page_hold(page)) return page;
+  return_common(page);
+  return NULL;
+}
+
 // A listed page of the bin `whole` for one block; or NULL. What a thread left of the bin that was
 // asked for becomes the theap's instead.
 static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
@@ -87,35 +103,64 @@ static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
     mx_theap_adopt(theap, page);
     return NULL;
   }
-  if (mx_page_hold(page)) return page;
-  return_common(page);
-  return NULL;
+  return hold_common(page);
 }
 
-// A page that has a free block, and is this code's.
-static mx_page_t* take_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
-  const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), MX_COMMON_LINE));
-  if (whole != bin && mx_load_relaxed(&theap->subproc->listed[bin]) > 0) return NULL;
-  mx_page_t* page = take_listed(theap, bin, whole);
-  if (page == NULL && !mx_theap_uses(theap, bin)) {
-    page = mx_page_fresh(theap->heap, whole);
-    mx_subproc_trim(theap->subproc);
-  }
-  if (page == NULL) return NULL;
+// The same page, if it has a block; else it goes back.
+static mx_page_t* with_block(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
   if (page->free != NULL || mx_theap_extend(theap, page, is_zero)) return page;
   mx_page_rest(page);
   return_common(page);
   return NULL;
 }
 
-void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero) {
-  bool is_zero = false;
-  if (!is_among_first(theap, bin)) return NULL;
-  mx_page_t* const page = take_common(theap, bin, &is_zero);
-  if (page == NULL) return NULL;
+static mx_page_t* fresh_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  mx_page_t* const page = mx_page_fresh(theap->heap, bin);
+  mx_subproc_trim(theap->subproc);
+  return page != NULL ? with_block(theap, page, is_zero) : NULL;
+}
+
+static void* block_of_common(mx_page_t* page, bool zero, bool is_zero) {
   mx_block_t* const block = mx_page_pop(page);
   if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
   mx_page_rest(page);
   mx_page_abandon_again(page);
   return block;
+}
+
+// ---- the first blocks --------------------------------------------------------------------------
+
+static mx_page_t* take_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  const size_t whole = mx_bin_of(mx_align_up(mx_bin_size(bin), MX_COMMON_LINE));
+  if (whole != bin && mx_load_relaxed(&theap->subproc->listed[bin]) > 0) return NULL;
+  mx_page_t* const page = take_listed(theap, bin, whole);
+  if (page != NULL) return with_block(theap, page, is_zero);
+  return mx_theap_uses(theap, bin) ? NULL : fresh_common(theap, whole, is_zero);
+}
+
+void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero) {
+  bool is_zero = false;
+  if (!is_among_first(theap, bin)) return NULL;
+  mx_page_t* const page = take_common(theap, bin, &is_zero);
+  return page != NULL ? block_of_common(page, zero, is_zero) : NULL;
+}
+
+// ---- blocks that are passed on -----------------------------------------------------------------
+
+// Pages that threads left serve as well. One that is listed may be full by now, or lent.
+static mx_page_t* take_passed(mx_theap_t* theap, size_t bin, bool* is_zero) {
+  for (int tries = 0; tries < PASSED_TRIES; tries++) {
+    mx_page_t* const listed = mx_page_reclaim_briefly(theap->heap, bin);
+    if (listed == NULL) break;
+    mx_page_t* const page = hold_common(listed);
+    if (page != NULL && with_block(theap, page, is_zero) != NULL) return page;
+  }
+  return fresh_common(theap, bin, is_zero);
+}
+
+void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero) {
+  bool is_zero = false;
+  if (!mx_heap_is_main(theap->heap)) return NULL;
+  mx_page_t* const page = take_passed(theap, bin, &is_zero);
+  return page != NULL ? block_of_common(page, zero, is_zero) : NULL;
 }

@@ -16,6 +16,9 @@ bool mx_common_is_due(const mx_heap_t* heap);
 // A block of a common page for a theap that has no page of the bin, if the request is one of the
 // first in a process with many threads; NULL: it is to have one of the theap's own.
 void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
+// A block of a common page for a theap that has none, of a bin of which more is passed on than the
+// transfer caches keep; NULL: the same.
+void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero);
 // The theap's next block of the bin shall be of a page of its own. Whether it might not have been.
 bool mx_common_forgo(mx_theap_t* theap, size_t bin);
 // The thread of a first theap has begun, and ends.

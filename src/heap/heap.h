@@ -216,6 +216,8 @@ struct mx_subproc_s {
   mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for an abandoned page
                                                // begins: the arena's number and a word of its
                                                // bitmap, a hint
+  mx_atomic(uint8_t) passed_on[MX_BIN_COUNT];  // more blocks than transfer caches keep, lately:
+                                               // see heap/common.c
   mx_lock_t lock;                              // of the lists below
   mx_heap_t* heaps;
   mx_heap_t* free_heaps;                       // records to use again

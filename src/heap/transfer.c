@@ -5,8 +5,9 @@
 // as many blocks of a size each as they ever had live, though others free them all.
 //
 // To its page such a block is in use all the time. Few are kept: what a bin may have, and a share
-// of what is committed. When these are reached a free looks at two words and writes none of them; a
-// thread that finds the lock taken does without. Only blocks of the main heap are kept, and of
+// of what is committed. When these are reached a free looks at three words and writes none of them,
+// but for one now and then that says so (see common.c); a thread that finds the lock taken does
+// without. Only blocks of the main heap are kept, and of
 // pages that a thread has. They go to their pages when they were not needed for a while, when a
 // thread ends, and whenever memory is given back.
 //
@@ -25,6 +26,7 @@
 #define SHARE 8               // of what is committed, divided by the caches, and
 #define LEAST (512 * MX_KIB)  // at least of so much, in all bins of one
 #define IDLE_MSECS 250        // between two looks at what is not used
+#define OVERFLOW_LOOKS 2      // up to which a bin counts as one that more is passed on of
 #define CACHES 16
 #define THREADS 8             // that share one
 #define CROWD_USES 1024       // of a lock, of which no more than
@@ -97,12 +99,31 @@ static void count_transfers(mx_transfers_t* t, size_t bin, size_t change, size_t
   mx_store_relaxed(&t->bytes, mx_load_relaxed(&t->bytes) + change * size);
 }
 
+// Of the main heap, as all that is kept. Blocks of no more than 8 KiB are not worth a page that
+// no thread has.
+static void note_overflow(size_t bin) {
+  if (bin < MX_LARGER_BIN || mx_transfer_most == 0) return;
+  mx_atomic(uint8_t)* const looks = &mx_subproc_main.passed_on[bin];
+  if (mx_load_relaxed(looks) != OVERFLOW_LOOKS) mx_store_relaxed(looks, OVERFLOW_LOOKS);
+}
+
+static void age_overflows(void) {
+  for (size_t bin = MX_LARGER_BIN; bin < MX_BIN_HUGE; bin++) {
+    mx_atomic(uint8_t)* const looks = &mx_subproc_main.passed_on[bin];
+    const uint8_t left = mx_load_relaxed(looks);
+    if (left > 0) mx_store_relaxed(looks, (uint8_t)(left - 1));
+  }
+}
+
 bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
   if (!mx_page_has_thread(page)) return false;
   const size_t bin = page->bin, size = page->block_size, caches = caches_now();
   mx_transfers_t* const t = transfers_of(theap, caches);
-  if (!has_transfer_room(t, bin, size, caches)) return false;
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
+  if (!has_transfer_room(t, bin, size, caches)) {
+    note_overflow(bin);
+    return false;
+  }
   if (mx_heap_node(&mx_subproc_main.main_heap) >= 0) return false;
   mx_call_enter();
   const bool is_locked = try_cache(t);
@@ -228,6 +249,7 @@ static bool is_look_due(void) {
 void mx_transfer_flush(bool force) {
   if (!MX_TRANSFERS || !mx_load_relaxed(&mx_has_transfers)) return;
   if (!force && !is_look_due()) return;
+  if (!force) age_overflows();
   mx_call_enter();
   for (size_t i = 0; i < CACHES; i++) flush_transfers(&transfers[i], force);
   mx_call_leave();

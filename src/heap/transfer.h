@@ -18,6 +18,10 @@ MX_BEGIN_DECLS
 // Keeps a block of another thread's page, which the theap's frees, for any that needs such a one.
 // False: it is to go to its page.
 bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block);
+// Whether lately more blocks of a bin were passed on than are kept.
+mx_inline bool mx_transfer_overflows(const mx_subproc_t* subproc, size_t bin) {
+  return MX_TRANSFERS && mx_load_relaxed(&subproc->passed_on[bin]) > 0;
+}
 // Whether there may be a block for a theap; which takes it, or NULL. Its page is another thread's.
 bool mx_transfer_has(const mx_theap_t* theap, size_t bin);
 mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin);

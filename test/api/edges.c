@@ -289,6 +289,9 @@ static void test_heaps(void) {
   ROW("heap_strdup of NULL", mi_heap_strdup(heap, NULL) == NULL);
   ROW("a visitor that stops", !mi_heap_visit_blocks(heap, true, &stop_at_once, &visits) &&
                                   visits == 1);
+  ROW("no visitor of blocks", !mi_heap_visit_blocks(heap, true, NULL, NULL) &&
+                                  !mi_heap_visit_abandoned_blocks(heap, true, NULL, NULL) &&
+                                  !mi_theap_visit_blocks(mi_heap_theap(heap), true, NULL, NULL));
   ROW("a theap of NULL is the main heap's",
       mi_heap_theap(NULL) == mi_heap_theap(mi_heap_main()));
   ROW("set_default(NULL)", mi_theap_set_default(NULL) == NULL && mi_heap_set_default(NULL) == NULL);
@@ -329,6 +332,11 @@ static void test_subprocs(void) {
   ROW("visiting none", !mi_subproc_visit_heaps(none, &stop_at_heap, &visits) && visits == 0);
   ROW("a visitor that stops",
       !mi_subproc_visit_heaps(mi_subproc_main(), &stop_at_heap, &visits) && visits == 1);
+  ROW("no visitor of heaps", !mi_subproc_visit_heaps(mi_subproc_main(), NULL, NULL));
+  mi_option_enable(mi_option_visit_abandoned);
+  ROW("none of abandoned blocks",
+      !mi_abandoned_visit_blocks(mi_subproc_main(), -1, true, NULL, NULL));
+  mi_option_disable(mi_option_visit_abandoned);
   ROW("statistics of none", !mi_subproc_stats_get(none, &stats));
   ROW("alone of none", !mi_subproc_stats_get_exclusive(none, &stats));
   ROW("JSON of none", mi_subproc_stats_get_json(none, 0, NULL) == NULL);

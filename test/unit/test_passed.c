@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// Large blocks of which more are passed on than the transfer caches keep: all threads take them
+// from pages that no thread has, where the next one finds what any of them freed. Nothing of that
+// lasts longer than it is needed, and none of it is for small blocks, first-class heaps and
+// programs that turned the caches off.
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../include/mimalloc.h"
+#include "../../src/heap/common.h"
+#include "../../src/heap/parked.h"
+#include "../../src/heap/thread_life.h"
+#include "../../src/mem/pagemap.h"
+#include "../../src/os/os.h"
+#include "../../src/page/remote.h"
+
+// Each test has a size of its own: no thread has a page of that or of a larger one.
+#define SIZE 40960
+#define LEAST_SIZE 9216  // of the first bin that takes part
+#define BLOCKS 200       // of LEAST_SIZE are more than the caches keep of a bin
+#define TAKEN 64
+
+static int failures;
+static sem_t is_ready;
+
+#define EXPECT(cond) \
+  ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+static bool overflows(size_t size) {
+  return mx_transfer_overflows(&mx_subproc_main, mx_bin_of(size));
+}
+
+static bool is_common(const void* p) {
+  const mx_page_t* const page = mx_pagemap_get(p);
+  return (mx_load_relaxed(&page->remote) & MX_OWNED) == 0 && mx_load_relaxed(&page->owner) == 0;
+}
+
+static bool is_own(const void* p) { return mx_page_is_mine(mx_pagemap_get(p)); }
+
+static size_t in_use(void) { return (size_t)mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
+
+// ---- a thread that does one thing when it is told to -------------------------------------------
+
+typedef struct helper_s {
+  pthread_t thread;
+  sem_t may_go;
+  void (*run)(struct helper_s* self);  // NULL: end
+  size_t size, count;
+  void* blocks[BLOCKS];
+} helper_t;
+
+static void* help(void* arg) {
+  helper_t* const h = (helper_t*)arg;
+  for (;;) {
+    sem_wait(&h->may_go);
+    if (h->run == NULL) return NULL;
+    h->run(h);
+    sem_post(&is_ready);
+  }
+}
+
+static helper_t* begin(void) {
+  helper_t* const h = (helper_t*)calloc(1, sizeof(helper_t));
+  if (h == NULL || sem_init(&h->may_go, 0, 0) != 0) exit(2);
+  if (pthread_create(&h->thread, NULL, &help, h) != 0) exit(2);
+  return h;
+}
+
+static void tell(helper_t* h, void (*run)(helper_t* self)) {
+  h->run = run;
+  sem_post(&h->may_go);
+  if (run != NULL) sem_wait(&is_ready);
+}
+
+static void end(helper_t* h) {
+  tell(h, NULL);
+  pthread_join(h->thread, NULL);
+  sem_destroy(&h->may_go);
+  free(h);
+}
+
+static void make(helper_t* h) {
+  for (size_t i = 0; i < h->count; i++) {
+    h->blocks[i] = mi_malloc(h->size);
+    if (h->blocks[i] == NULL) exit(2);
+    memset(h->blocks[i], 0xA5, h->size);
+  }
+}
+
+static void free_blocks(helper_t* h) {
+  for (size_t i = 0; i < h->count; i++) mi_free(h->blocks[i]);
+}
+
+// Blocks of another thread's, more than are kept.
+static void pass_on(helper_t* h, size_t size, size_t count) {
+  h->size = size;
+  h->count = count;
+  tell(h, &make);
+  free_blocks(h);
+}
+
+static void be_idle(void) {
+  const struct timespec time = {0, 300000000};
+  for (int looks = 0; looks < 3; looks++) {
+    nanosleep(&time, NULL);
+    mx_transfer_flush(false);
+  }
+}
+
+// ---- what is passed on -------------------------------------------------------------------------
+
+static void from_common_pages(void) {
+  static void* taken[TAKEN];
+  helper_t* const h = begin();
+  helper_t* const other = begin();
+  EXPECT(!overflows(SIZE));
+  pass_on(h, SIZE, TAKEN);
+  EXPECT(overflows(SIZE) && !overflows(2 * SIZE));
+  mx_transfer_flush(true);  // so that none of the caches is left
+  for (size_t i = 0; i < TAKEN; i++) {
+    taken[i] = (i % 2 == 0 ? mi_malloc(SIZE) : mi_calloc(1, SIZE));
+    EXPECT(taken[i] != NULL && is_common(taken[i]));
+    EXPECT(i % 2 == 0 || (((char*)taken[i])[0] == 0 && ((char*)taken[i])[SIZE - 1] == 0));
+    memset(taken[i], 0x5A, SIZE);
+  }
+  // What any thread frees is the next one's, of whichever thread.
+  for (size_t i = 0; i < 4; i++) {
+    mi_free(taken[i]);
+    other->size = SIZE;
+    other->count = 1;
+    tell(other, &make);
+    EXPECT(other->blocks[0] == taken[i] && is_common(taken[i]));
+    EXPECT(((unsigned char*)taken[i])[SIZE - 1] == 0xA5);
+    tell(other, &free_blocks);
+    taken[i] = mi_zalloc(SIZE);
+    EXPECT(taken[i] == other->blocks[0] && is_common(taken[i]));
+    EXPECT(((char*)taken[i])[0] == 0 && ((char*)taken[i])[SIZE - 1] == 0);
+  }
+  // A page that becomes empty goes.
+  const size_t before = in_use();
+  for (size_t i = 0; i < TAKEN; i++) mi_free(taken[i]);
+  EXPECT(in_use() + TAKEN * SIZE / MX_SLICE_SIZE <= before + 8);
+  end(other);
+  end(h);
+}
+
+// A page that one has is used first, and that of a thread that ended as well.
+static void from_other_pages(void) {
+  enum { size = 49152 };
+  be_idle();
+  EXPECT(!overflows(size));
+  void* const own[2] = {mi_malloc(size), mi_malloc(size)};
+  helper_t* const left = begin();
+  left->size = size;
+  left->count = 2;
+  tell(left, &make);
+  void *const freed = left->blocks[0], *const kept = left->blocks[1];
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  end(left);
+  mx_transfer_flush(true);
+  mx_parked_give_up(&mx_subproc_main, true);
+  EXPECT(overflows(size) && is_own(own[0]) && is_common(kept));
+  mi_free(own[1]);
+  EXPECT(mi_malloc(size) == own[1] && is_own(own[1]));
+  h->count = 1;
+  tell(h, &make);  // from its own pages, which have all of theirs by now
+  EXPECT(!is_common(h->blocks[0]));
+  mi_free(freed);
+  void* got[TAKEN];
+  bool is_found = false;
+  for (size_t i = 0; i < TAKEN; i++) {
+    got[i] = mi_malloc(size);
+    is_found = is_found || got[i] == freed;
+  }
+  EXPECT(is_found && is_common(kept));
+  for (size_t i = 0; i < TAKEN; i++) mi_free(got[i]);
+  mi_free(own[0]);
+  mi_free(own[1]);
+  mi_free(kept);
+  tell(h, &free_blocks);
+  end(h);
+}
+
+// When the caches have room for a while, threads have pages of their own again.
+static void comes_to_an_end(void) {
+  enum { size = 57344 };
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  void* p = mi_malloc(size);
+  EXPECT(is_common(p));
+  be_idle();
+  EXPECT(!overflows(size));
+  void* const q = mi_malloc(size);
+  EXPECT(is_own(q));
+  mi_free(p);
+  mi_free(q);
+  end(h);
+}
+
+// ---- what is not -------------------------------------------------------------------------------
+
+static void not_of_small_ones(void) {
+  helper_t* const h = begin();
+  pass_on(h, LEAST_SIZE - 1024, BLOCKS);
+  EXPECT(mx_bin_of(LEAST_SIZE) == MX_LARGER_BIN && mx_bin_of(LEAST_SIZE - 1024) < MX_LARGER_BIN);
+  EXPECT(!overflows(LEAST_SIZE - 1024));
+  pass_on(h, LEAST_SIZE, BLOCKS);
+  EXPECT(overflows(LEAST_SIZE));
+  end(h);
+}
+
+static void not_where_none_are_kept(void) {
+  enum { size = 65536 };
+  helper_t* const h = begin();
+  const size_t most = mx_transfer_most;
+  be_idle();
+  mx_transfer_most = 0;
+  pass_on(h, size, TAKEN);
+  EXPECT(!overflows(size));
+  mx_transfer_most = most;
+  end(h);
+}
+
+static void not_of_heaps(void) {
+  enum { size = 73728 };
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  mi_heap_t* const heap = mi_heap_new();
+  void* const p = mi_heap_malloc(heap, size);
+  EXPECT(p != NULL && is_own(p));
+  mi_heap_destroy(heap);
+  end(h);
+}
+
+static void forked(void) {
+  enum { size = 81920 };
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  void* const p = mi_malloc(size);
+  EXPECT(is_common(p));
+  const pid_t child = fork();
+  if (child == 0) {
+    mi_free(p);
+    void* const again = mi_zalloc(size);
+    memset(again, 1, size);
+    mi_free(again);
+    _exit(again != NULL ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mi_free(p);
+  end(h);
+}
+
+static void at_an_offset(void) {
+  enum { size = 98304 };
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  void* const p = mi_malloc_aligned_at(size - 64, 64, 32);
+  EXPECT(p != NULL && ((uintptr_t)p + 32) % 64 == 0 && mi_usable_size(p) >= size - 64);
+  memset(p, 1, size - 64);
+  mi_free(p);
+  void* q = mi_malloc(size);
+  EXPECT(is_common(q));
+  memset(q, 1, size);
+  q = mi_realloc(q, 2 * size);
+  EXPECT(q != NULL && ((char*)q)[0] == 1 && ((char*)q)[size - 1] == 1);
+  mi_free(q);
+  end(h);
+}
+
+int main(void) {
+  if (!MX_TRANSFERS) {
+    printf("this build has no transfer cache\n");
+    return EXIT_SUCCESS;
+  }
+  sem_init(&is_ready, 0, 0);
+  from_common_pages();
+  from_other_pages();
+  comes_to_an_end();
+  not_of_small_ones();
+  not_where_none_are_kept();
+  not_of_heaps();
+  forked();
+  at_an_offset();
+  if (failures == 0) printf("all is well\n");
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
