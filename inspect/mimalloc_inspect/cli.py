@@ -96,7 +96,8 @@ def address(heap, arguments):
 
 
 def leaks(heap, arguments):
-    lost, count = Scan(heap).leaks()
+    scan = Scan(heap)
+    lost, count = scan.leaks()
     groups = {}
     for start, size, _ in lost:
         groups.setdefault(size, []).append(start)
@@ -105,6 +106,13 @@ def leaks(heap, arguments):
     for size, starts in sorted(groups.items(), key=lambda g: -g[0] * len(g[1]))[:30]:
         some = " ".join(f"{s:#x}" for s in starts[:4])
         yield f"  {len(starts)} of {size} bytes: {some}{' ...' if len(starts) > 4 else ''}"
+    torn = sum(page.is_torn for page in heap.pages)
+    if torn:
+        yield (f"{torn} of {len(heap.pages)} pages changed meanwhile: their blocks are left out (all "
+               "are told of a process that stands still)")
+    if scan.unread:
+        yield (f"{amount(scan.unread).strip()} of pages cannot be read: what only these point to "
+               "counts as not reached")
 
 
 def draw(heap, arguments):

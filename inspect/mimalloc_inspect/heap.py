@@ -6,6 +6,8 @@ A process that goes on changes them meanwhile. What does not fit together is lef
 
 import struct
 
+from . import Refusal
+
 MASK64 = (1 << 64) - 1
 
 
@@ -14,7 +16,7 @@ class Page:
 
     __slots__ = ("at", "start", "block_size", "used", "capacity", "reserved", "bin", "lend", "owner",
                  "free", "remote", "theap", "heap", "arena", "first", "slices", "key", "guarded",
-                 "next", "live_map")
+                 "next", "live_map", "is_torn")
 
     @property
     def is_owned(self):
@@ -46,6 +48,9 @@ def bits(data, index):
 class Heap:
     def __init__(self, memory, layout):
         self.memory, self.layout = memory, layout
+        if memory.leaves_out(layout.address["subproc_main"]):
+            raise Refusal("the core dump lacks what the program wrote to memory: coredump_filter "
+                          "has to have its first bit set, see core(5)")
         self.slice = 1 << layout["slice_shift"]
         address = layout.address
         self.unit = layout.at_field(address["facts"], "facts.os_page") or 4096
@@ -172,7 +177,7 @@ class Heap:
         if data is None:
             return None
         page = Page()
-        page.at, page.guarded, page.live_map = at, None, None
+        page.at, page.guarded, page.live_map, page.is_torn = at, None, None, False
         for name in ("start", "block_size", "used", "capacity", "reserved", "bin", "lend", "owner",
                      "free", "remote", "heap", "arena", "key", "next"):
             setattr(page, name, of(data, "page." + name))
@@ -319,21 +324,28 @@ class Heap:
         return found
 
     def live_by_lists(self, page, data):
+        """All blocks, less those on the page's lists. Where these do not fit together with its count
+        the page changed while it was read."""
         found = bytearray(b"\1") * page.capacity
         if data is None:
             return found
+        others = 0  # free, but in use to the page
         word = self.layout.word
         encoded = self.layout["encodes_links"]
         # In front of the list's address is how many blocks it has, where there is room.
         address = (1 << (self.layout["remote_count_shift"] or 8 * word)) - 1
-        for at in (page.free, page.remote & address & ~1):
-            for _ in range(page.capacity):
+        for at, is_remote in (page.free, False), (page.remote & address & ~1, True):
+            for _ in range(page.capacity + 1):
+                if not at:
+                    break
                 offset = at - page.start
-                if not at or offset % page.block_size or \
+                if offset % page.block_size or \
                    not 0 <= offset < page.capacity * page.block_size or \
                    not found[offset // page.block_size]:
+                    page.is_torn = True
                     break
                 found[offset // page.block_size] = 0
+                others += is_remote
                 link = int.from_bytes(data[offset:offset + word], "little")
                 if encoded:
                     link ^= (page.key ^ at << 24) & ((1 << 8 * word) - 1)
@@ -342,7 +354,10 @@ class Heap:
             self.leave_holes_out(page, found)
         for at in self.spares:
             if 0 <= at - page.start < page.capacity * page.block_size:
+                others += found[(at - page.start) // page.block_size]
                 found[(at - page.start) // page.block_size] = 0
+        # A current page counts itself as well.
+        page.is_torn |= not 0 <= page.used - sum(found) - others <= 1
         return found
 
     def leave_holes_out(self, page, found):

@@ -3,7 +3,8 @@
 
 Each has: read(address, size), the bytes, or None where there are none; mappings(), what there is at
 which addresses; threads(), names of threads by the number that the system gives them; roots(), the
-ranges that a program's own pointers lie in, and the words of its registers.
+ranges that a program's own pointers lie in, and the words of its registers; leaves_out(address),
+whether what the program wrote there is missing.
 """
 
 import os
@@ -48,6 +49,9 @@ class Live:
         except OSError:
             return None
         return data if len(data) == size else None
+
+    def leaves_out(self, address):
+        return False
 
     def mappings(self):
         return self.maps
@@ -208,6 +212,11 @@ class Core:
                 return self.from_file(name, offset + address - start, min(size, end - address))
         return None
 
+    def leaves_out(self, address):
+        """Whether the dump has nothing there, also where a file's contents could be read."""
+        segment = self.segment_at(address)
+        return segment is None or segment[2] == 0
+
     def from_file(self, name, offset, size):
         """What was not changed is not in the dump, but still in its file."""
         if name not in self.opened:
@@ -255,6 +264,9 @@ class Gdb:
                 self.live = Live(self.inferior.pid)
             except Refusal:
                 pass
+
+    def leaves_out(self, address):
+        return False
 
     def read(self, address, size):
         try:

@@ -13,6 +13,7 @@ class Scan:
         self.heap, self.layout = heap, heap.layout
         self.word = heap.layout.word
         self.low, self.keys = self.spans()
+        self.unread = 0  # bytes of pages of blocks
 
     def spans(self):
         """The upper halves (two bytes of 32-bit addresses) of all addresses of pages."""
@@ -110,18 +111,27 @@ class Scan:
             return
         end = page.start + (page.block_size if self.heap.is_huge(page)
                             else page.capacity * size)
+        read = 0
         for at, data in self.read(page.start, end):
+            read += len(data)
             for where, target, number in self.pointers_in(at, data):
                 own = (where - page.start) // size
                 if own < len(live) and live[own]:
                     yield where, target, number
+        self.unread += end - page.start - read
 
     # ---- answers -------------------------------------------------------------------------------
 
     def leaks(self):
         """Live blocks that cannot be reached from outside of the heap: (start, size, whether other
-        such blocks point to it), and how many live blocks there are."""
+        such blocks point to it), and how many live blocks there are. Those of pages that changed
+        meanwhile are neither, and all that they point to counts as reached."""
         reached, waiting = set(), []
+        for page in self.heap.pages:
+            live = self.heap.live(page)
+            for number in range(len(live) if page.is_torn else 0):
+                reached.add((page.at, number))
+                waiting.append((page, number))
         for _, page, number in self.roots():
             if (page.at, number) not in reached:
                 reached.add((page.at, number))
@@ -144,6 +154,8 @@ class Scan:
             if source not in reached:
                 pointed.update((t.at, n) for t, n in targets)
         for start, size, page in self.heap.live_blocks():
+            if page.is_torn:
+                continue
             count += 1
             key = (page.at, (start - page.start) // size)
             if key not in reached:

@@ -222,7 +222,7 @@ struct mx_subproc_s {
   mx_heap_t* heaps;
   mx_heap_t* free_heaps;                       // records to use again
   mx_atomic(size_t) cached_pages;              // that those keep
-  mx_subproc_t* next;                          // in the order of making; under the list's lock,
+  mx_subproc_t *next, *prev;                   // in the order of making; under the list's lock,
   uint32_t visitors;                           // as these: threads that are at it in their steps
   bool is_ending;                              // nobody else comes
   mx_page_t* os_pages;                         // huge pages outside the arenas

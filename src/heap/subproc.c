@@ -23,6 +23,7 @@
 mx_at_start mx_lock_t mx_subproc_list_lock;
 
 static mx_subproc_t* subproc_records;
+static mx_subproc_t* subproc_last;  // NULL: the main one
 
 mx_subproc_t* mx_subproc_create(void) {
   if (!mx_heap_start()) return NULL;
@@ -34,10 +35,10 @@ mx_subproc_t* mx_subproc_create(void) {
   if (subproc == NULL) return NULL;
   mx_heap_init_main(subproc);
   mx_lock_acquire(&mx_subproc_list_lock);
-  mx_subproc_t* last = &mx_subproc_main;
-  while (last->next != NULL) last = last->next;
   subproc->next = NULL;
-  last->next = subproc;
+  subproc->prev = (subproc_last != NULL ? subproc_last : &mx_subproc_main);
+  subproc->prev->next = subproc;
+  subproc_last = subproc;
   mx_lock_release(&mx_subproc_list_lock);
   return subproc;
 }
@@ -66,9 +67,9 @@ static void begin_end(mx_subproc_t* subproc) {
 
 static void subproc_recycle(mx_subproc_t* subproc) {
   mx_lock_acquire(&mx_subproc_list_lock);
-  mx_subproc_t* before = &mx_subproc_main;
-  while (before->next != subproc) before = before->next;
-  before->next = subproc->next;
+  subproc->prev->next = subproc->next;
+  if (subproc->next != NULL) subproc->next->prev = subproc->prev;
+  else subproc_last = subproc->prev;
   subproc->is_ending = false;
   subproc->next = subproc_records;
   subproc_records = subproc;

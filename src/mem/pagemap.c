@@ -79,12 +79,13 @@ static unsigned wanted_bits(void) {
 static bool try_reserve(unsigned bits) {
   const size_t size = near_table_size(bits);
   const bool is_all = (bits == mx_facts.va_bits);
+  const bool is_placed = (!is_all && !mx_facts.keeps_off);
   uint8_t* table = NULL;
-  if (!is_all && !MX_RANDOM_ADDRESS) table = (uint8_t*)mx_vmem_map_table(bits, size);
+  if (is_placed && !MX_RANDOM_ADDRESS) table = (uint8_t*)mx_vmem_map_table(bits, size);
   if (table == NULL) table = (uint8_t*)mx_vmem_map(size, mx_facts.os_page, false);
   if (table == NULL) return false;
   mx_os_reads_as_zero(table, size);
-  if (!is_all) mx_vmem_open_near(bits, mx_min(NEAR_BITS_MOST, mx_facts.va_bits));
+  if (is_placed) mx_vmem_open_near(bits, mx_min(NEAR_BITS_MOST, mx_facts.va_bits));
   mx_pagemap_near_size = size;
   is_grown = (is_all || bits >= NEAR_BITS_MOST);
   mx_pagemap_table = (mx_pagemap_table_t*)(void*)table;

@@ -30,6 +30,10 @@
 #if MX_HAS_LIBC
 MX_BEGIN_DECLS
 extern char** environ;
+// Sanitizers have functions of libc in front of its own, which lead nowhere until they have looked
+// those up; for that they allocate.
+extern void __tsan_init(void) __attribute__((weak));
+extern void __asan_init(void) __attribute__((weak));
 MX_END_DECLS
 #endif
 
@@ -153,6 +157,10 @@ void mx_os_init(void) {
   const uint32_t near = (limit <= LITTLE_SPACE ? SCARCE_NEAR_BITS : MX_LINUX_NEAR_BITS);
   mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, near);
   mx_facts.purge_keeps_guards = true;
+#if MX_HAS_LIBC
+  // It maps its own there, and ends the process where it finds something; it may begin after us.
+  mx_facts.keeps_off = (&__asan_init != NULL);
+#endif
 }
 
 bool mx_os_overcommits(void) { return mx_load_relaxed(&overcommits); }
@@ -536,11 +544,6 @@ void mx_os_write_stderr(const char* text, size_t length) {
 void mx_os_yield(void) { mx_syscall6(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
 #if MX_HAS_LIBC
-// Sanitizers have functions of libc in front of its own, which lead nowhere until they have looked
-// those up; for that they allocate.
-extern void __tsan_init(void) __attribute__((weak));
-extern void __asan_init(void) __attribute__((weak));
-
 // The number is in the name of the thread's processor clock, for which nobody asks the system: each
 // thread begins with this, also where a filter ends the process for what it does not know.
 uint32_t mx_os_thread_number(void) {

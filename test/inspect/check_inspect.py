@@ -5,8 +5,8 @@
   check_inspect.py LIBRARY SUBJECT INSPECT WAY
 
 LIBRARY is preloaded, or "-" where the subject holds it; SUBJECT is the program of subject.c, INSPECT
-the folder of mimalloc-inspect. WAY is live, core, crash, gdb, refusals, time, sampled. Exit status 0, 1; 77:
-the system lacks what the way needs.
+the folder of mimalloc-inspect. WAY is live, busy, core, crash, gdb, refusals, time, sampled. Exit
+status 0, 1; 77: the system lacks what the way needs.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,20 @@ def live():
         expect(inspect(process.pid, "top").count("memory report of") == 2, "top")
 
 
+def busy():
+    """What changes while it is read is not taken for lost."""
+    with subject("busy") as (process, _):
+        time.sleep(.5)
+        for _ in range(3):
+            text = inspect(process.pid, "leaks")
+            lost, count = map(int, re.match(r"(\d+) of (\d+) live blocks", text).groups())
+            expect(count > 1500 and 40 <= lost <= 60 + count / 20, text)
+            expect("pages changed meanwhile" in text, text)
+        os.kill(process.pid, signal.SIGSTOP)
+        text = inspect(process.pid, "leaks")
+        expect("changed" not in text, text)
+
+
 def need_elftools():
     if not READERS:
         print("no pyelftools")
@@ -154,6 +169,14 @@ def crash():
         text = inspect(found[0], "address", told["kept"])
         expect("live block" in text and "pointed to by" in text, text)
         expect("live blocks" in inspect(found[0]), "no report")
+        # Without what the program wrote to memory of its own.
+        found[0].unlink()
+        subprocess.run(["sh", "-c", 'echo 0x32 > /proc/self/coredump_filter; exec "$0" crash', SUBJECT],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
+                       env=environment())
+        for path in pathlib.Path(folder).glob("core*"):
+            done = subprocess.run([*TOOL, path, "leaks"], stderr=subprocess.PIPE, text=True)
+            expect(done.returncode == 1 and "coredump_filter" in done.stderr, done.stderr)
 
 
 def gdb():
@@ -280,7 +303,7 @@ def in_time():
 
 try:
     {"live": live, "core": core, "crash": crash, "gdb": gdb, "refusals": refusals,
-     "time": in_time, "sampled": sampled}[WAY]()
+     "time": in_time, "sampled": sampled, "busy": busy}[WAY]()
 except AssertionError as failure:
     print(f"{WAY}: {failure}")
     sys.exit(1)

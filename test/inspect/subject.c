@@ -4,6 +4,7 @@
 //   subject wait       says where its blocks are, and waits for the end of its input
 //   subject crash      the same, then damages a free block and crashes in malloc
 //   subject grow MIB   has so many MiB of small blocks, and waits
+//   subject busy       says it, and waits while threads allocate and free
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -62,6 +63,17 @@ static void* work(void* arg) {
   return arg == own ? own : NULL;
 }
 
+static void* be_busy(void* arg) {
+  enum { COUNT = 500 };
+  void** const own = (void**)arg;
+  for (unsigned n = 1; n != 0; n++) {
+    void** const place = &own[n * 2654435761u % COUNT];
+    free(*place);
+    *place = make(16 + n % 200 * 5);
+  }
+  return NULL;
+}
+
 static void grow(size_t size) {
   void** last = NULL;
   for (size_t n = 0; n < size; n += 64) {
@@ -103,6 +115,9 @@ int main(int argc, char** argv) {
   printf("kept %p\nhuge %p\ninner %p\nfreed 0x%lx\n", kept[5], huge, inner, (unsigned long)was);
   fflush(stdout);
   if (strcmp(argv[1], "crash") == 0) crash();
+  for (int i = 0; i < 3 && strcmp(argv[1], "busy") == 0; i++) {
+    if (pthread_create(&thread, NULL, be_busy, make(500 * sizeof(void*))) != 0) return 1;
+  }
   char c;
   return read(0, &c, 1) < 0;
 }

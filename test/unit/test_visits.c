@@ -117,6 +117,30 @@ static void end_while_visited(void (*run)(mx_subproc_t* subproc)) {
   EXPECT(mx_load_acquire(&end.is_over));
 }
 
+// In the order of making, whichever of them end.
+static void in_order(void) {
+  enum { COUNT = 6 };
+  static const int ends_first[] = {5, 2, 0, 4};
+  mx_subproc_t* made[COUNT];
+  for (int i = 0; i < COUNT; i++) made[i] = mx_subproc_create();
+  for (size_t n = 0; n < sizeof(ends_first) / sizeof(*ends_first); n++) {
+    mx_subproc_delete(made[ends_first[n]]);
+    made[ends_first[n]] = NULL;
+  }
+  made[5] = mx_subproc_create();  // behind all others again
+  int next = 0;
+  for (mx_subproc_t* s = mx_subproc_step(&mx_subproc_main); s != NULL; s = mx_subproc_step(s)) {
+    while (next < COUNT && made[next] == NULL) next++;
+    EXPECT(next < COUNT && s == made[next]);
+    next++;
+  }
+  EXPECT(next == COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    if (made[i] != NULL) mx_subproc_delete(made[i]);
+  }
+  EXPECT(mx_subproc_main.next == NULL);
+}
+
 int main(void) {
   static void *own[BLOCKS + 2], *main_blocks[BLOCKS + 2], *outside[4];
   mi_heap_t* const heap = mi_heap_new();
@@ -137,6 +161,7 @@ int main(void) {
   mi_heap_delete(heap);
   end_while_visited(&mx_subproc_delete);
   end_while_visited(&mx_subproc_destroy);
+  in_order();
   printf("visits: %d failures\n", failures);
   return failures != 0;
 }
