@@ -40,7 +40,7 @@ static size_t shared_most(void) {
 // What another thread freed, where this one would carve new memory.
 mx_noinline static void* alloc_passed_on(mx_theap_t* theap, size_t bin, bool zero) {
   const bool is_kept = mx_transfer_has(theap, bin);
-  const bool is_common = mx_transfer_overflows(theap->subproc, bin);
+  const bool is_common = mx_common_is_passed(theap->heap, bin);
   if ((!is_kept && !is_common) || mx_theap_has_block(theap, bin)) return NULL;
   mx_block_t* const block = (is_kept ? mx_transfer_take(theap, bin) : NULL);
   if (block != NULL) return zero ? memset(block, 0, mx_bin_size(bin)) : block;
@@ -129,6 +129,7 @@ static void note_visit(mx_theap_t* theap, size_t size) {
   if (theap->visits % KEPT_VISITS != 0) return;
   mx_huge_cache_flush(false);
   mx_spare_flush(theap);
+  mx_common_age(theap);
   mx_transfer_flush(false);
   mx_parked_give_up(theap->subproc, false);
 }

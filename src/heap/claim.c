@@ -38,7 +38,7 @@ static bool wants(mx_theap_t* theap, const mx_page_t* page) {
   if (theap == NULL || policy < 0) return false;
   if (mx_page_theap(page) == theap) return true;
   if (policy == 0 && theap->first->thread.is_pooled) return false;
-  if (mx_transfer_overflows(theap->subproc, page->bin)) return false;
+  if (mx_common_is_passed(theap->heap, page->bin)) return false;
   const bool allocates = (theap->bins.current[page->bin] != &mx_page_none);
   const bool is_common = (mx_page_theap(page) == NULL && mx_common_is_due(theap->heap));
   if (!allocates && is_common) return false;
@@ -75,6 +75,7 @@ static void take_or_abandon(mx_page_t* page) {
 
 void mx_page_claimed_by_free(mx_page_t* page) {
   mx_call_enter();
+  mx_common_note_free(mx_tls_theap->first, page->bin);
   take_or_abandon(page);
   mx_call_leave();
 }

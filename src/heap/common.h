@@ -16,9 +16,14 @@ bool mx_common_is_due(const mx_heap_t* heap);
 // A block of a common page for a theap that has no page of the bin, if the request is one of the
 // first in a process with many threads; NULL: it is to have one of the theap's own.
 void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
-// A block of a common page for a theap that has none, of a bin of which more is passed on than the
-// transfer caches keep; NULL: the same.
+// Whether threads are many, and more blocks of a bin are passed on than the transfer caches keep.
+bool mx_common_is_passed(const mx_heap_t* heap, size_t bin);
+// A block of such a bin for a theap that has none free; NULL: it is to have one of the theap's own.
 void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero);
+// The thread of a first theap, which may be NULL, freed a block of a page that no thread has.
+void mx_common_note_free(mx_theap_t* first, size_t bin);
+// What a theap took and freed counts half as much from now on.
+void mx_common_age(mx_theap_t* theap);
 // The theap's next block of the bin shall be of a page of its own. Whether it might not have been.
 bool mx_common_forgo(mx_theap_t* theap, size_t bin);
 // The thread of a first theap has begun, and ends.

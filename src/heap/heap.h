@@ -175,6 +175,8 @@ struct mx_theap_s {
   mx_theap_thread_t thread;
   uint8_t common_outgrown;           // bins of which it wanted more than common pages give,
   uint8_t common_of[MX_LARGER_BIN];  // and blocks that it had of each from those: see common.c
+  uint32_t common_taken;             // larger blocks that it had of common pages lately,
+  uint32_t common_freed;             // and that it freed there
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
   uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Large blocks of which more are passed on than the transfer caches keep: all threads take them
-// from pages that no thread has, where the next one finds what any of them freed. Nothing of that
-// lasts longer than it is needed, and none of it is for small blocks, first-class heaps and
-// programs that turned the caches off.
+// Large blocks of which more are passed on than the transfer caches keep: where threads are many they
+// take them from pages that no thread has, where the next one finds what any of them freed. Nothing
+// of that lasts longer than it is needed, and none of it is for small blocks, first-class heaps,
+// threads that free what they take, and programs with few threads or without such caches.
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@
 #define LEAST_SIZE 9216  // of the first bin that takes part
 #define BLOCKS 200       // of LEAST_SIZE are more than the caches keep of a bin
 #define TAKEN 64
+#define MANY 16  // threads
 
 static int failures;
 static sem_t is_ready;
@@ -286,12 +287,59 @@ static void at_an_offset(void) {
   end(h);
 }
 
+// A thread that frees what it takes gets a page of its own; one that does not, none.
+static void not_of_own(void) {
+  enum { size = 106496, TURNS = 2000 };
+  helper_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  int common = 0;
+  for (int i = 0; i < TURNS; i++) {
+    mx_subproc_main.passed_on[mx_bin_of(size)] = 2;  // as if blocks were passed on meanwhile
+    void* const p = mi_malloc(size);
+    common += is_common(p);
+    mi_free(p);
+  }
+  EXPECT(common > 0 && common < TURNS / 8);
+  static void* kept[TURNS];
+  common = 0;
+  for (int i = 0; i < 200; i++) {
+    mx_subproc_main.passed_on[mx_bin_of(size)] = 2;
+    kept[i] = mi_malloc(size);
+    common += is_common(kept[i]);
+  }
+  EXPECT(common > 100);
+  for (int i = 0; i < 200; i++) mi_free(kept[i]);
+  end(h);
+}
+
+// The first of all tests: nobody else has begun.
+static void not_of_few_threads(void) {
+  helper_t* const h = begin();
+  pass_on(h, SIZE / 2, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(SIZE / 2));
+  void* const p = mi_malloc(SIZE / 2);
+  EXPECT(is_own(p));
+  mi_free(p);
+  end(h);
+}
+
+static void wait_here(helper_t* h) {
+  h->size = 0;
+  mi_free(mi_malloc(1));
+}
+
 int main(void) {
   if (!MX_TRANSFERS) {
     printf("this build has no transfer cache\n");
     return EXIT_SUCCESS;
   }
   sem_init(&is_ready, 0, 0);
+  not_of_few_threads();
+  helper_t* idle[MANY];
+  for (int i = 0; i < MANY; i++) tell(idle[i] = begin(), &wait_here);
   from_common_pages();
   from_other_pages();
   comes_to_an_end();
@@ -300,6 +348,8 @@ int main(void) {
   not_of_heaps();
   forked();
   at_an_offset();
+  not_of_own();
+  for (int i = 0; i < MANY; i++) end(idle[i]);
   if (failures == 0) printf("all is well\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
