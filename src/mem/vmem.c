@@ -29,6 +29,7 @@ bool mx_memory_limit_room(size_t limit, size_t bytes) {
 
 static void* address_for(size_t size) {
   if (!MX_RANDOM_ADDRESS || !MX_64BIT || mx_facts.va_bits < 47 || size < 4 * MX_MIB) return NULL;
+  if (mx_facts.keeps_off) return NULL;
   return (void*)(uintptr_t)(RANDOM_FROM + mx_random64() % RANDOM_ROOM / MX_MIB * MX_MIB);
 }
 
