@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Common pages: where threads are many, which blocks of a thread come from them, and which do not;
 // what a page is between two blocks, and what a thread finds that begins with another one's record.
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,12 +9,12 @@
 #include "../../src/heap/common.h"
 #include "../../src/heap/parked.h"
 #include "../../src/heap/theap.h"
-#include "../../src/heap/thread_life.h"
 #include "../../src/mem/pagemap.h"
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
 #include "../../src/page/remote.h"
 #include "../audit.h"
+#include "../told.h"
 
 #define MANY 16      // threads, the main one among them
 #define FIRST 8      // blocks of a bin, and no more than
@@ -26,7 +24,6 @@
 #define KEPT 4000
 
 static int failures;
-static sem_t is_ready;
 static void* kept[KEPT];  // live to the end
 static size_t kept_count;
 
@@ -48,63 +45,19 @@ static void* make(size_t size) {
   return kept[kept_count++] = p;
 }
 
-// ---- threads that do one thing after the other --------------------------------------------------
-
-typedef struct helper_s {
-  pthread_t thread;
-  sem_t may_go;
-  void (*run)(struct helper_s* self);  // NULL: end
-  mx_theap_t* theap;
-} helper_t;
-
-static void* help(void* arg) {
-  helper_t* const h = (helper_t*)arg;
-  h->theap = mx_thread_theap();
-  sem_post(&is_ready);
-  for (;;) {
-    sem_wait(&h->may_go);
-    if (h->run == NULL) return NULL;
-    h->run(h);
-    sem_post(&is_ready);
-  }
-}
-
-static helper_t* begin(void) {
-  helper_t* const h = (helper_t*)calloc(1, sizeof(helper_t));
-  if (h == NULL || sem_init(&h->may_go, 0, 0) != 0) exit(2);
-  if (pthread_create(&h->thread, NULL, &help, h) != 0) exit(2);
-  sem_wait(&is_ready);
-  return h;
-}
-
-static void tell(helper_t* h, void (*run)(helper_t* self)) {
-  h->run = run;
-  sem_post(&h->may_go);
-  if (run != NULL) sem_wait(&is_ready);
-}
-
-static mx_theap_t* end(helper_t* h) {
-  mx_theap_t* const theap = h->theap;
-  tell(h, NULL);
-  pthread_join(h->thread, NULL);
-  sem_destroy(&h->may_go);
-  free(h);
-  return theap;
-}
-
 static void sleep_msecs(long msecs) {
   const struct timespec time = {0, msecs * 1000000};
   nanosleep(&time, NULL);
 }
 
-// ---- which blocks --------------------------------------------------------------------------------
+// ---- which blocks -------------------------------------------------------------------------------
 
-static void of_few_threads(helper_t* h) {
+static void of_few_threads(told_t* h) {
   EXPECT(!mx_common_is_due(h->theap->heap));
   EXPECT(is_own(make(100)) && is_own(make(1000)));
 }
 
-static void of_many_threads(helper_t* h) {
+static void of_many_threads(told_t* h) {
   EXPECT(mx_common_is_due(h->theap->heap));
   static const size_t sizes[] = {16, 100, 512, 1024, 4096, 8192};
   for (size_t n = 0; n < sizeof(sizes) / sizeof(*sizes); n++) {
@@ -127,7 +80,7 @@ static void of_many_threads(helper_t* h) {
 }
 
 // A thread that goes on in more than eight bins does not wait for work.
-static void of_a_busy_thread(helper_t* h) {
+static void of_a_busy_thread(told_t* h) {
   for (size_t bin = 1; bin <= OUTGROWN + 1; bin++) {
     EXPECT(h->theap->common_outgrown == bin - 1);
     EXPECT(is_common(make(mx_bin_size(bin))));
@@ -138,7 +91,7 @@ static void of_a_busy_thread(helper_t* h) {
   EXPECT(is_own(make(mx_bin_size(OUTGROWN + 2))));
 }
 
-static void of_one_that_forgoes(helper_t* h) {
+static void of_one_that_forgoes(told_t* h) {
   const size_t bin = mx_bin_of(256);
   EXPECT(mx_common_forgo(h->theap, bin) && h->theap->common_of[bin] == FIRST);
   EXPECT(!mx_common_forgo(h->theap, bin));
@@ -146,14 +99,14 @@ static void of_one_that_forgoes(helper_t* h) {
   EXPECT(!mx_common_forgo(h->theap, MX_LARGER_BIN));
 }
 
-// ---- what ended threads left ---------------------------------------------------------------------
+// ---- what ended threads left --------------------------------------------------------------------
 
 #define LEFT_SIZE 320   // whole lines, and
 #define ODD_SIZE 336    // not
 
 static void* left_of[2];
 
-static void leave(helper_t* h) {
+static void leave(told_t* h) {
   static const size_t sizes[] = {LEFT_SIZE, ODD_SIZE};
   for (size_t n = 0; n < 2; n++) {
     mx_common_forgo(h->theap, mx_bin_of(sizes[n]));
@@ -162,7 +115,7 @@ static void leave(helper_t* h) {
   }
 }
 
-static void take_what_is_left(helper_t* h) {
+static void take_what_is_left(told_t* h) {
   EXPECT(is_common(left_of[0]) && is_common(left_of[1]));
   void* const p = make(LEFT_SIZE);
   void* const q = make(ODD_SIZE);
@@ -170,15 +123,15 @@ static void take_what_is_left(helper_t* h) {
   EXPECT(page_of(q) == page_of(left_of[1]) && is_own(q) && mx_page_theap(page_of(q)) == h->theap);
 }
 
-// ---- the record of another thread ----------------------------------------------------------------
+// ---- the record of another thread ---------------------------------------------------------------
 
-static void use_some(helper_t* h) {
+static void use_some(told_t* h) {
   for (size_t i = 0; i < 3; i++) mi_free(mi_malloc(640));
   EXPECT(h->theap->common_of[mx_bin_of(640)] == 3);
   h->theap->common_taken = h->theap->common_freed = 5;
 }
 
-static void be_first_again(helper_t* h) {
+static void be_first_again(told_t* h) {
   EXPECT(h->theap->common_outgrown == 0 && h->theap->common_of[mx_bin_of(640)] == 0);
   EXPECT(h->theap->common_taken == 0 && h->theap->common_freed == 0);
   void* const p = mi_malloc(640);
@@ -186,7 +139,7 @@ static void be_first_again(helper_t* h) {
   mi_free(p);
 }
 
-static void be_brief(helper_t* h) {
+static void be_brief(told_t* h) {
   EXPECT(h->theap->common_outgrown == UINT8_MAX);
   void* const p = mi_malloc(704);
   EXPECT(is_own(p));
@@ -194,25 +147,25 @@ static void be_brief(helper_t* h) {
 }
 
 static void records(void) {
-  helper_t* h = begin();
+  told_t* h = told_begin(NULL);
   tell(h, &use_some);
   sleep_msecs(150);
-  mx_theap_t* const record = end(h);
+  mx_theap_t* const record = told_end(h);
   const uint64_t from = mx_os_clock_msecs();
-  h = begin();  // the one before lived long
+  h = told_begin(NULL);  // the one before lived long
   EXPECT(h->theap == record);
   tell(h, &be_first_again);
-  EXPECT(end(h) == record);
+  EXPECT(told_end(h) == record);
   const bool was_brief = (mx_os_clock_msecs() - from < BRIEF);  // on a busy machine it may not be
-  h = begin();
+  h = told_begin(NULL);
   EXPECT(h->theap == record);
   if (was_brief) tell(h, &be_brief);
   sleep_msecs(150);
-  EXPECT(end(h) == record);
-  h = begin();
+  EXPECT(told_end(h) == record);
+  h = told_begin(NULL);
   EXPECT(h->theap == record);
   tell(h, &be_first_again);
-  end(h);
+  told_end(h);
 }
 
 // What tells whether a thread passes larger blocks on.
@@ -238,23 +191,22 @@ int main(void) {
     printf("this build has no common pages\n");
     return EXIT_SUCCESS;
   }
-  sem_init(&is_ready, 0, 0);
   mi_option_set(mi_option_theap_retain, 0);  // so that pages of ended threads are listed
-  helper_t* threads[MANY + 3];
+  told_t* threads[MANY + 3];
   mi_free(mi_malloc(1));
-  for (int i = 0; i < MANY - 2; i++) threads[i] = begin();
+  for (int i = 0; i < MANY - 2; i++) threads[i] = told_begin(NULL);
   tell(threads[MANY - 3], &of_few_threads);
-  threads[MANY - 2] = begin();  // with the main one the last that is needed
+  threads[MANY - 2] = told_begin(NULL);  // with the main one the last that is needed
   tell(threads[MANY - 2], &of_many_threads);
-  threads[MANY - 1] = begin();
+  threads[MANY - 1] = told_begin(NULL);
   tell(threads[MANY - 1], &of_a_busy_thread);
-  threads[MANY] = begin();
+  threads[MANY] = told_begin(NULL);
   tell(threads[MANY], &of_one_that_forgoes);
-  threads[MANY + 1] = begin();
+  threads[MANY + 1] = told_begin(NULL);
   tell(threads[MANY + 1], &leave);
   sleep_msecs(150);
-  threads[MANY + 2] = begin();
-  end(threads[MANY + 1]);
+  threads[MANY + 2] = told_begin(NULL);
+  told_end(threads[MANY + 1]);
   mx_parked_give_up(&mx_subproc_main, true);
   tell(threads[MANY + 2], &take_what_is_left);
   threads[MANY + 1] = threads[MANY + 2];
@@ -263,7 +215,7 @@ int main(void) {
   EXPECT(audit(&mx_subproc_main) == 0);
   for (size_t i = 0; i < kept_count; i++) mi_free(kept[i]);
   EXPECT(audit(&mx_subproc_main) == 0);
-  for (int i = 0; i < MANY + 2; i++) end(threads[i]);
+  for (int i = 0; i < MANY + 2; i++) told_end(threads[i]);
   if (failures == 0) printf("all is well\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

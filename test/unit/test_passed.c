@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Large blocks of which more are passed on than the transfer caches keep: where threads are many they
-// take them from pages that no thread has, where the next one finds what any of them freed. Nothing
-// of that lasts longer than it is needed, and none of it is for small blocks, first-class heaps,
-// threads that free what they take, and programs with few threads or without such caches.
-#include <pthread.h>
-#include <semaphore.h>
+// Large blocks of which more are passed on than the transfer caches keep: where threads are many
+// they take them from pages that no thread has, where the next one finds what any of them freed.
+// Nothing of that lasts longer than it is needed, and none of it is for small blocks, first-class
+// heaps, threads that free what they take, and programs with few threads or without such caches.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +13,10 @@
 #include "../../include/mimalloc.h"
 #include "../../src/heap/common.h"
 #include "../../src/heap/parked.h"
-#include "../../src/heap/thread_life.h"
 #include "../../src/mem/pagemap.h"
 #include "../../src/os/os.h"
 #include "../../src/page/remote.h"
+#include "../told.h"
 
 // Each test has a size of its own: no thread has a page of that or of a larger one.
 #define SIZE 40960
@@ -28,7 +26,6 @@
 #define MANY 16  // threads
 
 static int failures;
-static sem_t is_ready;
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
@@ -46,62 +43,42 @@ static bool is_own(const void* p) { return mx_page_is_mine(mx_pagemap_get(p)); }
 
 static size_t in_use(void) { return (size_t)mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
 
-// ---- a thread that does one thing when it is told to -------------------------------------------
+// ---- threads that are told what to do ----------------------------------------------------------
 
-typedef struct helper_s {
-  pthread_t thread;
-  sem_t may_go;
-  void (*run)(struct helper_s* self);  // NULL: end
+typedef struct blocks_s {
   size_t size, count;
   void* blocks[BLOCKS];
-} helper_t;
+} blocks_t;
 
-static void* help(void* arg) {
-  helper_t* const h = (helper_t*)arg;
-  for (;;) {
-    sem_wait(&h->may_go);
-    if (h->run == NULL) return NULL;
-    h->run(h);
-    sem_post(&is_ready);
+static told_t* begin(void) {
+  blocks_t* const b = (blocks_t*)calloc(1, sizeof(blocks_t));
+  if (b == NULL) exit(2);
+  return told_begin(b);
+}
+
+static blocks_t* of(told_t* h) { return (blocks_t*)h->data; }
+
+static void end(told_t* h) {
+  free(of(h));
+  told_end(h);
+}
+
+static void make(told_t* h) {
+  for (size_t i = 0; i < of(h)->count; i++) {
+    of(h)->blocks[i] = mi_malloc(of(h)->size);
+    if (of(h)->blocks[i] == NULL) exit(2);
+    memset(of(h)->blocks[i], 0xA5, of(h)->size);
   }
 }
 
-static helper_t* begin(void) {
-  helper_t* const h = (helper_t*)calloc(1, sizeof(helper_t));
-  if (h == NULL || sem_init(&h->may_go, 0, 0) != 0) exit(2);
-  if (pthread_create(&h->thread, NULL, &help, h) != 0) exit(2);
-  return h;
-}
-
-static void tell(helper_t* h, void (*run)(helper_t* self)) {
-  h->run = run;
-  sem_post(&h->may_go);
-  if (run != NULL) sem_wait(&is_ready);
-}
-
-static void end(helper_t* h) {
-  tell(h, NULL);
-  pthread_join(h->thread, NULL);
-  sem_destroy(&h->may_go);
-  free(h);
-}
-
-static void make(helper_t* h) {
-  for (size_t i = 0; i < h->count; i++) {
-    h->blocks[i] = mi_malloc(h->size);
-    if (h->blocks[i] == NULL) exit(2);
-    memset(h->blocks[i], 0xA5, h->size);
-  }
-}
-
-static void free_blocks(helper_t* h) {
-  for (size_t i = 0; i < h->count; i++) mi_free(h->blocks[i]);
+static void free_blocks(told_t* h) {
+  for (size_t i = 0; i < of(h)->count; i++) mi_free(of(h)->blocks[i]);
 }
 
 // Blocks of another thread's, more than are kept.
-static void pass_on(helper_t* h, size_t size, size_t count) {
-  h->size = size;
-  h->count = count;
+static void pass_on(told_t* h, size_t size, size_t count) {
+  of(h)->size = size;
+  of(h)->count = count;
   tell(h, &make);
   free_blocks(h);
 }
@@ -118,8 +95,8 @@ static void be_idle(void) {
 
 static void from_common_pages(void) {
   static void* taken[TAKEN];
-  helper_t* const h = begin();
-  helper_t* const other = begin();
+  told_t* const h = begin();
+  told_t* const other = begin();
   EXPECT(!overflows(SIZE));
   pass_on(h, SIZE, TAKEN);
   EXPECT(overflows(SIZE) && !overflows(2 * SIZE));
@@ -133,14 +110,14 @@ static void from_common_pages(void) {
   // What any thread frees is the next one's, of whichever thread.
   for (size_t i = 0; i < 4; i++) {
     mi_free(taken[i]);
-    other->size = SIZE;
-    other->count = 1;
+    of(other)->size = SIZE;
+    of(other)->count = 1;
     tell(other, &make);
-    EXPECT(other->blocks[0] == taken[i] && is_common(taken[i]));
+    EXPECT(of(other)->blocks[0] == taken[i] && is_common(taken[i]));
     EXPECT(((unsigned char*)taken[i])[SIZE - 1] == 0xA5);
     tell(other, &free_blocks);
     taken[i] = mi_zalloc(SIZE);
-    EXPECT(taken[i] == other->blocks[0] && is_common(taken[i]));
+    EXPECT(taken[i] == of(other)->blocks[0] && is_common(taken[i]));
     EXPECT(((char*)taken[i])[0] == 0 && ((char*)taken[i])[SIZE - 1] == 0);
   }
   // A page that becomes empty goes.
@@ -157,12 +134,12 @@ static void from_other_pages(void) {
   be_idle();
   EXPECT(!overflows(size));
   void* const own[2] = {mi_malloc(size), mi_malloc(size)};
-  helper_t* const left = begin();
-  left->size = size;
-  left->count = 2;
+  told_t* const left = begin();
+  of(left)->size = size;
+  of(left)->count = 2;
   tell(left, &make);
-  void *const freed = left->blocks[0], *const kept = left->blocks[1];
-  helper_t* const h = begin();
+  void *const freed = of(left)->blocks[0], *const kept = of(left)->blocks[1];
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   end(left);
   mx_transfer_flush(true);
@@ -170,9 +147,9 @@ static void from_other_pages(void) {
   EXPECT(overflows(size) && is_own(own[0]) && is_common(kept));
   mi_free(own[1]);
   EXPECT(mi_malloc(size) == own[1] && is_own(own[1]));
-  h->count = 1;
+  of(h)->count = 1;
   tell(h, &make);  // from its own pages, which have all of theirs by now
-  EXPECT(!is_common(h->blocks[0]));
+  EXPECT(!is_common(of(h)->blocks[0]));
   mi_free(freed);
   void* got[TAKEN];
   bool is_found = false;
@@ -192,7 +169,7 @@ static void from_other_pages(void) {
 // When the caches have room for a while, threads have pages of their own again.
 static void comes_to_an_end(void) {
   enum { size = 57344 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
@@ -212,7 +189,7 @@ static void comes_to_an_end(void) {
 // ---- what is not -------------------------------------------------------------------------------
 
 static void not_of_small_ones(void) {
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, LEAST_SIZE - 1024, BLOCKS);
   EXPECT(mx_bin_of(LEAST_SIZE) == MX_LARGER_BIN && mx_bin_of(LEAST_SIZE - 1024) < MX_LARGER_BIN);
   EXPECT(!overflows(LEAST_SIZE - 1024));
@@ -223,7 +200,7 @@ static void not_of_small_ones(void) {
 
 static void not_where_none_are_kept(void) {
   enum { size = 65536 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   const size_t most = mx_transfer_most;
   be_idle();
   mx_transfer_most = 0;
@@ -235,7 +212,7 @@ static void not_where_none_are_kept(void) {
 
 static void not_of_heaps(void) {
   enum { size = 73728 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
@@ -248,7 +225,7 @@ static void not_of_heaps(void) {
 
 static void forked(void) {
   enum { size = 81920 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
@@ -270,7 +247,7 @@ static void forked(void) {
 
 static void at_an_offset(void) {
   enum { size = 98304 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
@@ -290,7 +267,7 @@ static void at_an_offset(void) {
 // A thread that frees what it takes gets a page of its own; one that does not, none.
 static void not_of_own(void) {
   enum { size = 106496, TURNS = 2000 };
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, size, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
@@ -316,7 +293,7 @@ static void not_of_own(void) {
 
 // The first of all tests: nobody else has begun.
 static void not_of_few_threads(void) {
-  helper_t* const h = begin();
+  told_t* const h = begin();
   pass_on(h, SIZE / 2, TAKEN);
   mx_transfer_flush(true);
   EXPECT(overflows(SIZE / 2));
@@ -326,20 +303,14 @@ static void not_of_few_threads(void) {
   end(h);
 }
 
-static void wait_here(helper_t* h) {
-  h->size = 0;
-  mi_free(mi_malloc(1));
-}
-
 int main(void) {
   if (!MX_TRANSFERS) {
     printf("this build has no transfer cache\n");
     return EXIT_SUCCESS;
   }
-  sem_init(&is_ready, 0, 0);
   not_of_few_threads();
-  helper_t* idle[MANY];
-  for (int i = 0; i < MANY; i++) tell(idle[i] = begin(), &wait_here);
+  told_t* idle[MANY];
+  for (int i = 0; i < MANY; i++) idle[i] = begin();
   from_common_pages();
   from_other_pages();
   comes_to_an_end();
