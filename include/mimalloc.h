@@ -1772,7 +1772,8 @@ mi_decl_export void mi_heap_guarded_set_size_bound(mi_heap_t* heap, size_t min, 
 /// @param visit_blocks  false: only areas; true: each area, then each of its live blocks
 /// @param visitor       called with block NULL for an area, else with the block and its size
 /// @param arg           handed to the visitor
-/// @returns whether all was visited; false if the visitor stopped it or is NULL, or the option is off
+/// @returns whether all was visited; false if the visitor stopped it or is NULL, or the option is
+///          off
 mi_decl_export bool mi_abandoned_visit_blocks(mi_subproc_id_t subproc_id, int heap_tag,
                                               bool visit_blocks, mi_block_visit_fun* visitor,
                                               void* arg);

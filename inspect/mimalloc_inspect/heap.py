@@ -354,8 +354,9 @@ class Heap:
             self.leave_holes_out(page, found)
         for at in self.spares:
             if 0 <= at - page.start < page.capacity * page.block_size:
-                others += found[(at - page.start) // page.block_size]
-                found[(at - page.start) // page.block_size] = 0
+                number = (at - page.start) // page.block_size
+                others += found[number]
+                found[number] = 0
         # A current page counts itself as well.
         page.is_torn |= not 0 <= page.used - sum(found) - others <= 1
         return found

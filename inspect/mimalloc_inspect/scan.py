@@ -127,15 +127,18 @@ class Scan:
         such blocks point to it), and how many live blocks there are. Those of pages that changed
         meanwhile are neither, and all that they point to counts as reached."""
         reached, waiting = set(), []
-        for page in self.heap.pages:
-            live = self.heap.live(page)
-            for number in range(len(live) if page.is_torn else 0):
-                reached.add((page.at, number))
-                waiting.append((page, number))
-        for _, page, number in self.roots():
+
+        def reach(page, number):
             if (page.at, number) not in reached:
                 reached.add((page.at, number))
                 waiting.append((page, number))
+
+        for page in self.heap.pages:
+            live = self.heap.live(page)
+            for number in range(len(live) if page.is_torn else 0):
+                reach(page, number)
+        for _, page, number in self.roots():
+            reach(page, number)
         edges = {}
         for page in self.heap.pages:
             size = page.block_size
@@ -146,9 +149,7 @@ class Scan:
         while waiting:
             page, number = waiting.pop()
             for target, other in edges.get((page.at, number), ()):
-                if (target.at, other) not in reached:
-                    reached.add((target.at, other))
-                    waiting.append((target, other))
+                reach(target, other)
         lost, count, pointed = [], 0, set()
         for source, targets in edges.items():
             if source not in reached:

@@ -41,7 +41,7 @@
 
 mx_at_start mx_atomic(mx_wake_background_fn*) mx_arenas_background;
 
-// Whether what waits is bounded alone, and not by time.
+// Whether a bound alone limits what waits, and no delay.
 static bool waits_by_bound(void) { return MX_SCATTER && mx_option(purge_delay) < 0; }
 
 static long purge_delay(void) {

@@ -182,11 +182,6 @@ void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero) {
   return block_of_common(page, zero, is_zero);
 }
 
-void mx_common_note_free(mx_theap_t* first, size_t bin) {
-  if (!MX_COMMON_PAGES || bin < MX_LARGER_BIN || first == NULL) return;
-  if (first->common_freed < UINT32_MAX) first->common_freed++;
-}
-
 void mx_common_age(mx_theap_t* theap) {
   theap->common_taken /= 2;
   theap->common_freed /= 2;

@@ -20,8 +20,6 @@ void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero);
 bool mx_common_is_passed(const mx_heap_t* heap, size_t bin);
 // A block of such a bin for a theap that has none free; NULL: it is to have one of the theap's own.
 void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero);
-// The thread of a first theap, which may be NULL, freed a block of a page that no thread has.
-void mx_common_note_free(mx_theap_t* first, size_t bin);
 // What a theap took and freed counts half as much from now on.
 void mx_common_age(mx_theap_t* theap);
 // The theap's next block of the bin shall be of a page of its own. Whether it might not have been.
@@ -30,5 +28,11 @@ bool mx_common_forgo(mx_theap_t* theap, size_t bin);
 void mx_common_begin(mx_theap_t* first);
 void mx_common_end(mx_theap_t* first);
 MX_END_DECLS
+
+// The thread of a first theap, which may be NULL, freed a block of a page that no thread has.
+mx_inline void mx_common_note_free(mx_theap_t* first, size_t bin) {
+  if (!MX_COMMON_PAGES || bin < MX_LARGER_BIN || first == NULL) return;
+  if (first->common_freed < UINT32_MAX) first->common_freed++;
+}
 
 #endif

@@ -7,9 +7,9 @@
 // To its page such a block is in use all the time. Few are kept: what a bin may have, and a share
 // of what is committed. When these are reached a free looks at three words and writes none of them,
 // but for one now and then that says so (see common.c); a thread that finds the lock taken does
-// without. Only blocks of the main heap are kept, and of
-// pages that a thread has. They go to their pages when they were not needed for a while, when a
-// thread ends, and whenever memory is given back.
+// without. Only blocks of the main heap are kept, and of pages that a thread has. They go to their
+// pages when they were not needed for a while, when a thread ends, and whenever memory is given
+// back.
 //
 // Where threads of many processors want the lock at once they share several caches, by their
 // number. What lies in one is not found by the others, so there is one more only when a lock was
@@ -248,8 +248,10 @@ static bool is_look_due(void) {
 
 void mx_transfer_flush(bool force) {
   if (!MX_TRANSFERS || !mx_load_relaxed(&mx_has_transfers)) return;
-  if (!force && !is_look_due()) return;
-  if (!force) age_overflows();
+  if (!force) {
+    if (!is_look_due()) return;
+    age_overflows();
+  }
   mx_call_enter();
   for (size_t i = 0; i < CACHES; i++) flush_transfers(&transfers[i], force);
   mx_call_leave();

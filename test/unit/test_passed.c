@@ -83,6 +83,15 @@ static void pass_on(told_t* h, size_t size, size_t count) {
   free_blocks(h);
 }
 
+// By a thread that goes on; nothing of it is left in the caches.
+static told_t* pass_many_on(size_t size) {
+  told_t* const h = begin();
+  pass_on(h, size, TAKEN);
+  mx_transfer_flush(true);
+  EXPECT(overflows(size));
+  return h;
+}
+
 static void be_idle(void) {
   const struct timespec time = {0, 300000000};
   for (int looks = 0; looks < 3; looks++) {
@@ -169,10 +178,7 @@ static void from_other_pages(void) {
 // When the caches have room for a while, threads have pages of their own again.
 static void comes_to_an_end(void) {
   enum { size = 57344 };
-  told_t* const h = begin();
-  pass_on(h, size, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(size));
+  told_t* const h = pass_many_on(size);
   mx_transfer_flush(true);
   EXPECT(overflows(size));
   void* p = mi_malloc(size);
@@ -212,10 +218,7 @@ static void not_where_none_are_kept(void) {
 
 static void not_of_heaps(void) {
   enum { size = 73728 };
-  told_t* const h = begin();
-  pass_on(h, size, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(size));
+  told_t* const h = pass_many_on(size);
   mi_heap_t* const heap = mi_heap_new();
   void* const p = mi_heap_malloc(heap, size);
   EXPECT(p != NULL && is_own(p));
@@ -225,10 +228,7 @@ static void not_of_heaps(void) {
 
 static void forked(void) {
   enum { size = 81920 };
-  told_t* const h = begin();
-  pass_on(h, size, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(size));
+  told_t* const h = pass_many_on(size);
   void* const p = mi_malloc(size);
   EXPECT(is_common(p));
   const pid_t child = fork();
@@ -247,10 +247,7 @@ static void forked(void) {
 
 static void at_an_offset(void) {
   enum { size = 98304 };
-  told_t* const h = begin();
-  pass_on(h, size, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(size));
+  told_t* const h = pass_many_on(size);
   void* const p = mi_malloc_aligned_at(size - 64, 64, 32);
   EXPECT(p != NULL && ((uintptr_t)p + 32) % 64 == 0 && mi_usable_size(p) >= size - 64);
   memset(p, 1, size - 64);
@@ -267,10 +264,7 @@ static void at_an_offset(void) {
 // A thread that frees what it takes gets a page of its own; one that does not, none.
 static void not_of_own(void) {
   enum { size = 106496, TURNS = 2000 };
-  told_t* const h = begin();
-  pass_on(h, size, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(size));
+  told_t* const h = pass_many_on(size);
   int common = 0;
   for (int i = 0; i < TURNS; i++) {
     mx_subproc_main.passed_on[mx_bin_of(size)] = 2;  // as if blocks were passed on meanwhile
@@ -293,10 +287,7 @@ static void not_of_own(void) {
 
 // The first of all tests: nobody else has begun.
 static void not_of_few_threads(void) {
-  told_t* const h = begin();
-  pass_on(h, SIZE / 2, TAKEN);
-  mx_transfer_flush(true);
-  EXPECT(overflows(SIZE / 2));
+  told_t* const h = pass_many_on(SIZE / 2);
   void* const p = mi_malloc(SIZE / 2);
   EXPECT(is_own(p));
   mi_free(p);
