@@ -2,6 +2,7 @@
 """The commands, for the shell and for gdb."""
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -30,6 +31,23 @@ program goes on, and need not be prepared.
 
 def open_heap(memory):
     return Heap(memory, find(memory))
+
+
+@contextlib.contextmanager
+def looking_at(memory):
+    """What was read of a process that ended meanwhile may be anything: nothing is said of it then."""
+    try:
+        yield
+    except Exception:
+        if not memory.has_ended():
+            raise
+    if memory.has_ended():
+        raise Refusal(f"{memory.title} has ended while it was looked at")
+
+
+def lines_of(memory, command, arguments):
+    with looking_at(memory):
+        return list(COMMANDS[command](open_heap(memory), arguments))
 
 
 def report(heap, arguments):
@@ -134,7 +152,7 @@ def top(memory, arguments):
     """A screen of the report, again every second until q."""
     if not sys.stdout.isatty():
         for _ in range(2):
-            print("\n".join(Report(open_heap(memory())).lines()), flush=True)
+            print("\n".join(lines_of(memory(), "report", [])), flush=True)
             time.sleep(1)
         return
     import curses
@@ -145,9 +163,10 @@ def top(memory, arguments):
         screen.timeout(1000)
         before = {}
         while True:
-            heap = open_heap(memory())
-            found = Report(heap)
-            lines = [*found.lines(), "", *found.histogram()]
+            subject = memory()
+            with looking_at(subject):
+                found = Report(open_heap(subject))
+                lines = [*found.lines(), "", *found.histogram()]
             screen.erase()
             height, width = screen.getmaxyx()
             for y, line in enumerate(lines[:height - 1]):
@@ -176,8 +195,7 @@ def main():
         if options.command == "top":
             top(memory, rest)
             return 0
-        for line in COMMANDS[options.command](open_heap(memory()), rest):
-            print(line)
+        print("\n".join(lines_of(memory(), options.command, rest)))
     except Refusal as refusal:
         print(f"mimalloc-inspect: {refusal}", file=sys.stderr)
         return 1

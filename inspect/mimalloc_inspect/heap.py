@@ -171,11 +171,8 @@ class Heap:
                                   block[offset:offset + self.layout["page_record_size"]], index)
             index += max(page.slices, 1) if page else 1
 
-    def take_page(self, at, arena, data=None, index=None):
+    def page_from(self, at, data):
         layout, of = self.layout, self.layout.of
-        data = data or self.memory.read(at, layout["page_record_size"])
-        if data is None:
-            return None
         page = Page()
         page.at, page.guarded, page.live_map, page.is_torn = at, None, None, False
         for name in ("start", "block_size", "used", "capacity", "reserved", "bin", "lend", "owner",
@@ -185,6 +182,14 @@ class Heap:
         page.theap = (0 if page.bin == layout["bin_huge"] else layout.at_field(at, "page.theap"))
         page.slices = of(data, "page.slice_count")
         page.first = page.start - page.start % self.slice
+        return page
+
+    def take_page(self, at, arena, data=None, index=None):
+        of = self.layout.of
+        data = data or self.memory.read(at, self.layout["page_record_size"])
+        if data is None:
+            return None
+        page = self.page_from(at, data)
         if arena is not None:
             # A slice in use that is the start of no page, or about to become one.
             if of(data, "page.slice_index") != index or page.arena != arena.at or \
@@ -293,6 +298,16 @@ class Heap:
         if layout["padding"]:
             return self.live_by_canaries(page, data)
         return self.live_by_lists(page, data)
+
+    def has_changed(self, page):
+        """Whether other blocks of a page are free than when it was looked at."""
+        data = self.memory.read(page.at, self.layout["page_record_size"])
+        if data is None:
+            return True
+        now = self.page_from(page.at, data)
+        return any(getattr(now, name) != getattr(page, name)
+                   for name in ("start", "block_size", "capacity", "used", "free", "remote")) or \
+            self.live(now) != self.live(page) or now.is_torn
 
     def live_by_bits(self, page):
         """A pair of words for each 64 places where a block can begin: live, and freed by others."""

@@ -4,7 +4,7 @@
 Each has: read(address, size), the bytes, or None where there are none; mappings(), what there is at
 which addresses; threads(), names of threads by the number that the system gives them; roots(), the
 ranges that a program's own pointers lie in, and the words of its registers; leaves_out(address),
-whether what the program wrote there is missing.
+whether what the program wrote there is missing; has_ended(), whether what was read may be of nothing.
 """
 
 import os
@@ -49,6 +49,13 @@ class Live:
         except OSError:
             return None
         return data if len(data) == size else None
+
+    def has_ended(self):
+        try:
+            with open(f"/proc/{self.pid}/maps") as maps:
+                return maps.read(1) == ""
+        except (FileNotFoundError, ProcessLookupError):
+            return True
 
     def leaves_out(self, address):
         return False
@@ -212,6 +219,9 @@ class Core:
                 return self.from_file(name, offset + address - start, min(size, end - address))
         return None
 
+    def has_ended(self):
+        return False
+
     def leaves_out(self, address):
         """Whether the dump has nothing there, also where a file's contents could be read."""
         segment = self.segment_at(address)
@@ -264,6 +274,9 @@ class Gdb:
                 self.live = Live(self.inferior.pid)
             except Refusal:
                 pass
+
+    def has_ended(self):
+        return False
 
     def leaves_out(self, address):
         return False

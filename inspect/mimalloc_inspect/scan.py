@@ -8,6 +8,36 @@ halves of the addresses that blocks have, which are few, so most words are never
 CHUNK = 4 << 20
 
 
+def key(page, address):
+    """Of the block of a page that has the address."""
+    return page.at, (address - page.start) // page.block_size
+
+
+class Reached:
+    """Blocks that can be reached from those that were added."""
+
+    def __init__(self, edges):
+        self.edges, self.keys, self.waiting = edges, set(), []
+
+    def add(self, page, number):
+        if (page.at, number) not in self.keys:
+            self.keys.add((page.at, number))
+            self.waiting.append((page.at, number))
+
+    def add_all_of(self, page, heap):
+        for number in range(len(heap.live(page))):
+            self.add(page, number)
+
+    def follow(self):
+        while self.waiting:
+            for page, number in self.edges.get(self.waiting.pop(), ()):
+                self.add(page, number)
+
+    def pointed_to_by_others(self):
+        return {(page.at, number) for source, targets in self.edges.items()
+                if source not in self.keys for page, number in targets}
+
+
 class Scan:
     def __init__(self, heap):
         self.heap, self.layout = heap, heap.layout
@@ -126,42 +156,38 @@ class Scan:
         """Live blocks that cannot be reached from outside of the heap: (start, size, whether other
         such blocks point to it), and how many live blocks there are. Those of pages that changed
         meanwhile are neither, and all that they point to counts as reached."""
-        reached, waiting = set(), []
-
-        def reach(page, number):
-            if (page.at, number) not in reached:
-                reached.add((page.at, number))
-                waiting.append((page, number))
-
+        reached = Reached(self.edges())
         for page in self.heap.pages:
-            live = self.heap.live(page)
-            for number in range(len(live) if page.is_torn else 0):
-                reach(page, number)
-        for _, page, number in self.roots():
-            reach(page, number)
-        edges = {}
-        for page in self.heap.pages:
-            size = page.block_size
-            for where, target, number in self.page_pointers(page):
-                source = (page.at, (where - page.start) // size)
-                if source != (target.at, number):
-                    edges.setdefault(source, []).append((target, number))
-        while waiting:
-            page, number = waiting.pop()
-            for target, other in edges.get((page.at, number), ()):
-                reach(target, other)
-        lost, count, pointed = [], 0, set()
-        for source, targets in edges.items():
-            if source not in reached:
-                pointed.update((t.at, n) for t, n in targets)
-        for start, size, page in self.heap.live_blocks():
+            self.heap.live(page)
             if page.is_torn:
-                continue
-            count += 1
-            key = (page.at, (start - page.start) // size)
-            if key not in reached:
-                lost.append((start, size, key in pointed))
-        return lost, count
+                reached.add_all_of(page, self.heap)
+        for _, page, number in self.roots():
+            reached.add(page, number)
+        reached.follow()
+        # What points to a block was read later than its page.
+        for page in {page.at: page for _, _, page in self.unreached(reached)}.values():
+            if self.heap.has_changed(page):
+                page.is_torn = True
+                reached.add_all_of(page, self.heap)
+        reached.follow()
+        pointed = reached.pointed_to_by_others()
+        lost = [(start, size, key(page, start) in pointed)
+                for start, size, page in self.unreached(reached)]
+        return lost, sum(not page.is_torn for _, _, page in self.heap.live_blocks())
+
+    def edges(self):
+        """For each block that points to others: which."""
+        found = {}
+        for page in self.heap.pages:
+            for where, target, number in self.page_pointers(page):
+                if key(page, where) != (target.at, number):
+                    found.setdefault(key(page, where), []).append((target, number))
+        return found
+
+    def unreached(self, reached):
+        for start, size, page in self.heap.live_blocks():
+            if not page.is_torn and key(page, start) not in reached.keys:
+                yield start, size, page
 
     def pointing_to(self, page, number, most=20):
         """Words that are addresses inside of a block: (where, what that is in words)."""

@@ -240,7 +240,28 @@ def refusals():
         expect("heap.svg" in refused(process.pid, "draw"), "no name")
         expect("heap.svg" in refused(process.pid, "draw", f"{tempfile.gettempdir()}/x.png"), "no SVG")
         expect("No such file" in refused(process.pid, "draw", "/no/such/folder/x.svg"), "no folder")
+    ends_meanwhile()
     other_version()
+
+
+def ends_meanwhile():
+    """A process that ends while it is looked at, and is waited for or not yet."""
+    sys.path.insert(0, INSPECT)
+    from mimalloc_inspect import Refusal, cli
+    from mimalloc_inspect.memory import Live
+
+    for is_waited_for in (False, True):
+        for command in ("report", "histogram", "leaks"):
+            with subject("wait") as (process, _):
+                memory = Live(process.pid)
+                process.kill()
+                os.waitid(os.P_PID, process.pid, os.WEXITED | (0 if is_waited_for else os.WNOWAIT))
+                try:
+                    lines = cli.lines_of(memory, command, [])
+                except Refusal as refusal:
+                    expect("has ended" in str(refusal), str(refusal))
+                else:
+                    raise AssertionError(f"{command} of a process that is gone: {lines}")
 
 
 def other_version():
