@@ -110,6 +110,7 @@ mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
 // for a small size (see mx_alloc_in), on credit. NULL says only that this does not serve.
 mx_inline void* mx_alloc_counted(mx_theap_t* theap, size_t size) {
   const size_t credit = theap->sampling.credit;  // 0 where nothing is sampled; malloc(0) needs 1
+  mx_check(credit == 0 || theap->sampling.is_on);
   if (mx_unlikely(size >= credit)) return NULL;
   mx_page_t* const page = theap->bins.current[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];
   mx_block_t* const block = mx_take(page, size, true);
