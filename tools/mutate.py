@@ -133,7 +133,7 @@ SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
     "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
-    "partition", "half_freed", "said_sizes", "colors", "common_pages")))
+    "partition", "odd_blocks", "half_freed", "said_sizes", "colors", "common_pages")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
 DEBUG += [Test("debug/leaks", builds=("debug",), flags=("-DDYNAMIC",))]

@@ -6,6 +6,7 @@
 #include "../heap/transfer.h"
 #include "../os/track.h"
 #include "../page/remote.h"
+#include "../page/shift.h"
 #include "alloc.h"
 #include "fast.h"
 #include "free_into.h"
@@ -68,6 +69,7 @@ mx_noinline void mx_free_slow(void* p) {
     if (page != NULL) mx_track_wrong(p);
     return;
   }
+  if (mx_unlikely(block != p)) mx_shift_unmark(p);
   if (mx_page_is_huge(page)) {
     if (MX_HARDEN) mx_harden_free_huge(page, block);
     mx_call_enter();

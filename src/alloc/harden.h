@@ -135,15 +135,12 @@ mx_inline bool mx_harden_agrees(const void* p, size_t size, size_t align) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// Whether nobody wrote past the end of a live block of `size` bytes; `is_small`: its page is known
-// to be one of blocks to MX_SMALL_MAX.
-mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size,
-                                       bool is_small) {
+// Whether nobody wrote past the end of a live block of `size` bytes.
+mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block, size_t size) {
   if (!MX_CHECK_END) return true;
   const size_t whole = page->block_size;
   const uint8_t* const p = (const uint8_t*)block;
-  if (!is_small && mx_unlikely(whole > MX_SMALL_MAX) &&
-      mx_slack_filled(whole, whole - MX_PAD - size) > 0) {
+  if (mx_unlikely(mx_slack_filled(whole, whole - MX_PAD - size) > 0)) {
     return mx_slack_is_intact(p + size);
   }
   const uint64_t key = mx_place_key(page, p + whole);
@@ -164,7 +161,8 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
   if (MX_CHECK_END && is_small && said == MX_SIZE_UNSAID) {
     // Behind an address that begins no block nothing may be there.
-    if (mx_unlikely(!mx_pad_is_live(mx_pad_once(key, pad)))) return false;
+    const uint64_t state = mx_pad_state_of(key, pad);
+    if (mx_unlikely(!mx_slack_is_short(page->block_size, state))) return false;
     const uint8_t* const next = (const uint8_t*)block + page->block_size;
     const uint64_t next_pad = mx_load_relaxed(mx_pad_of(next));
     return mx_likely(mx_pad_is_right(mx_pad_once(mx_place_key(page, next), next_pad)));
@@ -173,7 +171,7 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   if (mx_unlikely(!mx_pad_is_size(size))) return false;
   // The canary of a size is one word, so that there is nothing to be taken apart.
   if (said != MX_SIZE_UNSAID && mx_unlikely(pad != mx_pad_make(key, size))) return false;
-  return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size, is_small));
+  return mx_likely(mx_harden_end_is_intact(page, block, (size_t)size));
 }
 
 // Whether canaries stand in front of a page's blocks.
@@ -190,7 +188,7 @@ mx_inline bool mx_harden_knows(const void* p, size_t* size) {
   if (mx_unlikely((uintptr_t)p < (uintptr_t)page->start)) return false;  // nothing may be there
   *size = (size_t)mx_pad_state(page, p);
   if (mx_unlikely(*size > page->block_size - MX_PAD)) return false;
-  return mx_harden_end_is_intact(page, p, *size, false);
+  return mx_harden_end_is_intact(page, p, *size);
 }
 
 // Sets the size of a block of such a page that was just allocated, as mx_harden_shrink does; false

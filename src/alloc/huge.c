@@ -139,9 +139,9 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
 
 // A large block whose end nothing lies behind, as far as its alignment lets it; see os_pages.c.
 static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero) {
-  const size_t room = mx_align_up(size, mx_max(align, MX_ALIGN));
+  const size_t room = mx_align_up(size, mx_max(mx_min(align, MX_SLICE_SIZE), MX_ALIGN));
   size_t used;
-  mx_page_t* const page = mx_huge_page_apart(heap, room, zero, &used);
+  mx_page_t* const page = mx_huge_page_apart(heap, room, align, zero, &used);
   if (page == NULL) return NULL;
   if (MX_CLEAR_LARGE) memset(page->start, 0, used);
   mx_dense_begin(page, mx_dense_is_expected(room), used == 0);
@@ -153,7 +153,7 @@ static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero)
 
 void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing, bool zero) {
   if (size > MX_BLOCK_MAX) return NULL;
-  if (MX_LARGE_APART && !is_growing && size + MX_PAD > MX_SHARED_MAX && align <= MX_SLICE_SIZE) {
+  if (MX_LARGE_APART && !is_growing && size + MX_PAD > MX_SHARED_MAX) {
     void* const p = alloc_at_end(heap, size, align, zero);
     if (p != NULL) return p;
   }

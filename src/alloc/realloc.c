@@ -13,6 +13,7 @@
 #include "../heap/transfer.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../page/shift.h"
 #include "alloc.h"
 #include "fast.h"
 #include "sample.h"
@@ -92,8 +93,11 @@ static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool 
 // of its own, too.
 static void* alloc_shifted(mx_theap_t* theap, size_t size, size_t align, size_t skip, bool zero) {
   const size_t least = (MX_PADDING ? size : mx_max(size, 1));
+  skip = mx_shift_room(skip, align);
   uint8_t* const block = alloc_marked(theap, skip + least, align, zero);
-  return block == NULL ? NULL : block + skip;
+  if (block == NULL) return NULL;
+  mx_shift_mark(mx_pagemap_get(block), block + skip);
+  return block + skip;
 }
 
 // Whether the bin's current page has a color that does not suit the alignment, and live blocks;
@@ -121,6 +125,7 @@ mx_noinline static void* alloc_inside(mx_theap_t* theap, size_t size, size_t ali
   const size_t skip = (0 - (uintptr_t)block) & (align - 1);
   if (MX_PADDING) mx_harden_shrink(block, skip + size);
   note_stay(mx_pagemap_get(block), skip + size);
+  mx_shift_mark(mx_pagemap_get(block), block + skip);
   return block + skip;
 }
 
@@ -199,7 +204,9 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   // alone in its page.
   const bool has_room = (!outgrows && (!MX_PADDING || is_plain(align, offset)));
   const size_t asked = (has_room ? with_room(size, old_usable) : size);
-  void* const fresh = (outgrows ? alloc_apart(theap, asked, mx_max(align, 1), true, false)
+  // Where large blocks lie apart, one that grows for the first time does so as well.
+  const bool is_growing = (!MX_LARGE_APART || mx_page_is_huge(mx_pagemap_get(p)));
+  void* const fresh = (outgrows ? alloc_apart(theap, asked, mx_max(align, 1), is_growing, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
   // With padding the usable size is what was asked for; the room is found by the next resize.

@@ -3,6 +3,7 @@
 #include "verify.h"
 
 #include "../base/hooks.h"
+#include "../page/shift.h"
 
 // How many blocks of another thread's page are carved, or were a moment ago. A thread that was
 // given one of them sees a count that includes it.

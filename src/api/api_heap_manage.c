@@ -17,6 +17,7 @@
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../mem/numa.h"
+#include "../page/shift.h"
 #include "../service/verify.h"
 #include "../service/walk.h"
 #include "handles.h"

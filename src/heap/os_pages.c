@@ -322,8 +322,10 @@ void mx_huge_spares_flush(bool force) {
   }
 }
 
-mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_t* used) {
+mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, size_t align, bool is_fresh,
+                              size_t* used) {
   mx_check(MX_LARGE_APART && room > 0 && room % MX_ALIGN == 0);
+  mx_check(align <= MX_SLICE_SIZE || room % MX_SLICE_SIZE == 0);
   const size_t bytes = mx_align_up(room + MX_PAD, mx_facts.os_page);
   const size_t count = mx_div_up(bytes, MX_SLICE_SIZE);
   if (mx_option(disallow_os_alloc) != 0 || count > UINT32_MAX) return NULL;
@@ -332,13 +334,20 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   mx_page_t* const page = os_record_alloc();
   if (page == NULL) return NULL;
   const size_t size = count * MX_SLICE_SIZE;
-  const mx_range_t range = map_range(heap, size, MX_SLICE_SIZE, size - bytes, bytes);
-  uint8_t* const first = range.start;
+  // The block is aligned, not its first slice.
+  const size_t skip = (align > MX_SLICE_SIZE ? align - MX_SLICE_SIZE : 0);
+  const mx_range_t range = map_range(heap, skip + size, mx_max(align, MX_SLICE_SIZE),
+                                     skip + size - bytes, bytes);
+  if (range.start == NULL) {
+    os_record_free(page);
+    return NULL;
+  }
+  uint8_t* const first = range.start + skip;
   uint8_t* const start = first + size - bytes;
   // Spares are on any node.
-  const bool may_move = (first != NULL && !is_fresh && mx_heap_node(heap) < 0);
+  const bool may_move = (!is_fresh && mx_heap_node(heap) < 0);
   const size_t moved = (may_move ? move_spares(start, bytes) : 0);
-  if (first == NULL || moved == SIZE_MAX) {
+  if (moved == SIZE_MAX) {
     os_record_free(page);
     return NULL;
   }
@@ -351,6 +360,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_
   page->start = first + size - room;
   mx_store_relaxed(&page->lend, (uint8_t)MX_PAGE_APART);
   mx_check(mx_page_first(page) == first && apart_start(page) == start);
+  mx_check(mx_is_aligned(page->start, align));
   const size_t slack = (size_t)(page->start - start);
   *used = (moved > slack ? moved - slack : 0);
   advise_own(heap, start, bytes);

@@ -10,10 +10,12 @@ MX_BEGIN_DECLS
 // that is growing gets memory with room behind it, if there is.
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,
                               mx_slices_t* out);
-// One for a block of `room` bytes, a multiple of MX_ALIGN, that ends with its mapping: initialised.
+// One for a block of `room` bytes, a multiple of MX_ALIGN and above slices of them, that ends with
+// its mapping and is aligned as asked: initialised.
 // *used: so many first bytes of it may hold anything, none if it is to be fresh; the others are
 // zero. NULL: it cannot be had there (any more).
-mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, bool is_fresh, size_t* used);
+mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, size_t align, bool is_fresh,
+                              size_t* used);
 // Gives back what is kept of such blocks that were freed: all, or what waited longer than memory
 // may.
 void mx_huge_spares_flush(bool force);

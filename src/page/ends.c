@@ -69,7 +69,12 @@ static void report_slack(const uint8_t* block, size_t size) {
 // along the list it would be one cache miss after the other.
 static bool is_link_sound(const mx_page_t* page, const uint8_t* p) {
   const mx_block_t* const block = (const mx_block_t*)(const void*)p;
-  return !MX_ENCODE_LINKS || mx_block_next(page, block) != NULL || mx_block_is_last(page, block);
+  if (!MX_ENCODE_LINKS) return true;
+  const mx_block_t* const next = mx_block_next(page, block);
+  if (next == NULL) return mx_block_is_last(page, block);
+  if (mx_page_is_block(page, next)) return true;
+  mx_freelist_corrupted(page, block, (uintptr_t)next);
+  return false;
 }
 
 // Whether a free block is as it was cleared. What a thread that is gone was clearing is not.
@@ -83,11 +88,11 @@ bool mx_page_verify(const mx_page_t* page) {
   mx_check(!mx_page_is_huge(page));
   bool is_sound = true;
   const size_t count = page->capacity, size = page->block_size, most = size - MX_PAD;
-  const bool has_slack = (MX_DEBUG > 0 || size > MX_SMALL_MAX);
+  const bool fills_any = (MX_DEBUG > 0 || size > MX_SMALL_MAX);
   const uint8_t* block = page->start;
   for (size_t i = 0; count > 0 && i <= count; i++, block += size) {
     const uint64_t state = mx_pad_state(page, block);
-    if (mx_likely(state <= most && !has_slack)) continue;
+    if (mx_likely(!fills_any && mx_slack_is_short(size, state))) continue;
     if (mx_unlikely(!mx_pad_is_state(state, size))) {
       report_between(page, i);
       is_sound = false;

@@ -77,11 +77,6 @@ mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
 // Whether the canary of a page of blocks to MX_SMALL_MAX is what it was.
 mx_inline bool mx_pad_is_right(uint64_t once) { return mx_pad_lower(once) < MX_PAD_SMALL_END; }
 
-// Whether it is a live block's, too: states below the sizes become larger than any.
-mx_inline bool mx_pad_is_live(uint64_t once) {
-  return mx_pad_is_right(once - ((uint64_t)MX_PAD_FIRST_SIZE << MX_PAD_STATE_SHIFT));
-}
-
 // Whether it is that of a block on its page's lists.
 mx_inline bool mx_pad_is_free(uint64_t state) {
   return state == MX_PAD_FREE || state == MX_PAD_FRESH;

@@ -29,8 +29,8 @@
 //
 // A user of an alignment at an offset has a pointer into the block, not to its start. A page that
 // handed out such a pointer is `shifted` as long as it has live blocks, and its owner tagged, so
-// that every free into it takes the slow path, which finds the block's start. In all other pages a
-// pointer into a block is an error.
+// that every free into it takes the slow path, which finds the block's start (shift.h). In all
+// other pages a pointer into a block is an error.
 //
 // A huge page holds one block and is nobody's: any thread frees it whole, whoever takes the mark
 // from its `owner`. Such a page, and a record that serves no page, has its owned bit set, so that
@@ -265,17 +265,6 @@ mx_inline bool mx_page_could_be_block(const mx_page_t* page, const void* p) {
   if (MX_RECIPROCALS) return mx_page_divides(page, p, &index) && index < page->reserved;
   return (uint32_t)offset % (uint32_t)page->block_size == 0 &&
          offset < page->reserved * page->block_size;
-}
-
-// The start of the block that a user's pointer into this page stands for, judged by what never
-// changes while it is live; NULL when it stands for none.
-mx_inline void* mx_page_block_of(const mx_page_t* page, const void* p) {
-  if (mx_likely(mx_page_could_be_block(page, p))) return (void*)(uintptr_t)p;
-  if (mx_load_relaxed(&page->shifted) == 0) return NULL;
-  if (mx_page_is_huge(page)) return page->start;
-  const size_t offset = mx_page_offset(page, p);
-  if (offset >= page->reserved * page->block_size) return NULL;
-  return page->start + (offset - (uint32_t)offset % (uint32_t)page->block_size);
 }
 
 // Enters a thread, as its theaps write it, as the page's owner.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Proves of the canaries: a state is read as it was written, and no change of a byte goes unseen.
-#include "page/padding.h"
+#include "page/slack.h"
 
 mx_facts_t mx_facts;
 
@@ -32,21 +32,25 @@ void prove_canary_shows_a_byte(void) {
   claim(!mx_pad_is_state(found, block_size));
 }
 
-// prove: free's comparisons of two canaries want a live block's first, and none with one byte changed
+// prove: free's comparisons of two canaries want a live block's with a short slack first, and none
+//   with one byte changed
 // bound: all keys, states and changes of one byte, pages of blocks up to 1 KiB
 // unwind: 4
 // builds: secure64 secure32
 // mutant: page/padding.h: mx_pad_lower(once) < MX_PAD_SMALL_END => (uint16_t)mx_pad_lower(once) < MX_PAD_SMALL_END
 void prove_canary_pair_shows_a_byte(void) {
   const uint64_t keys[2] = {nondet_uint64() & ~(uint64_t)0xFF, nondet_uint64() & ~(uint64_t)0xFF};
-  uint64_t states[2], once[2];
+  const size_t block_size = mx_align_down(any_size(MX_ALIGN, MX_SMALL_MAX), MX_ALIGN);
+  uint64_t states[2], pads[2];
   const size_t at = any_size(0, 1);
   const uint64_t change = (uint64_t)any_size(0, 255) << (8 * any_size(0, 7));
   for (size_t i = 0; i < 2; i++) {
-    states[i] = any_size(0, MX_SMALL_MAX - MX_PAD);
+    states[i] = any_size(0, block_size - MX_PAD);
     if (nondet_bool()) states[i] = UINT64_MAX - any_size(0, MX_PAD_FIRST_SIZE - 1);
-    once[i] = mx_pad_once(keys[i], mx_pad_make(keys[i], states[i]) ^ (i == at ? change : 0));
+    pads[i] = mx_pad_make(keys[i], states[i]) ^ (i == at ? change : 0);
   }
-  const bool is_right = mx_pad_is_live(once[0]) && mx_pad_is_right(once[1]);
-  claim(is_right == (change == 0 && mx_pad_is_size(states[0])));
+  const bool is_right = mx_slack_is_short(block_size, mx_pad_state_of(keys[0], pads[0])) &&
+                        mx_pad_is_right(mx_pad_once(keys[1], pads[1]));
+  const bool is_short = (states[0] + MX_SLACK_SMALL > block_size - MX_PAD);
+  claim(is_right == (change == 0 && mx_pad_is_size(states[0]) && is_short));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Proves of the arithmetic of pages: which addresses are blocks, and how far a page reaches.
 #include "page/blocks.c"
+#include "page/shift.h"
 
 mx_facts_t mx_facts;
 
@@ -183,10 +184,10 @@ static void addresses_of(size_t bin) {
   claim(mx_page_could_be_block(&prove_page, p) == begins);
   prove_page.capacity = (uint32_t)any_size(0, prove_page.reserved);
   claim(mx_page_is_block(&prove_page, p) == (prove_m == 0 && prove_q < prove_page.capacity));
-  prove_page.shifted = (nondet_bool() ? MX_OWNER_SHIFTED : 0);
-  const uint8_t* const block = (const uint8_t*)mx_page_block_of(&prove_page, p);
-  if (prove_q >= prove_page.reserved || (prove_m != 0 && prove_page.shifted == 0)) claim(block == NULL);
-  else claim(block == p - prove_m);
+  const uint8_t* const block = (const uint8_t*)mx_shift_block(&prove_page, p);
+  claim(block == (prove_q < prove_page.capacity ? p - prove_m : NULL));
+  prove_page.shifted = 0;
+  claim(mx_page_block_of(&prove_page, p) == (begins ? p : NULL));
 }
 
 // prove: just the starts of blocks are taken for blocks, and a pointer into a block leads to its
@@ -223,6 +224,7 @@ static void strangers_of(size_t bin) {
   claim(!mx_page_could_be_block(&prove_page, (const void*)p));
   claim(!mx_page_is_block(&prove_page, (const void*)p));
   prove_page.shifted = MX_OWNER_SHIFTED;
+  prove_page.capacity = prove_page.reserved;
   claim(mx_page_block_of(&prove_page, (const void*)p) == NULL);
 }
 

@@ -23,6 +23,7 @@
 #include "../../src/os/os.h"
 #include "../../src/page/blocks.h"
 #include "../../src/page/freelist.h"
+#include "../../src/page/shift.h"
 #include "../../src/page/holes.h"
 #include "../../src/page/remote.h"
 
@@ -88,7 +89,8 @@ static void test_pointers(void) {
   EXPECT(!mx_page_could_be_block(page, behind) && !mx_page_could_be_block(page, p + 1));
   EXPECT(mx_page_could_be_block(page, uncarved));
   mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
-  EXPECT(mx_page_block_of(page, p + 1) == p && mx_page_block_of(page, behind) == NULL);
+  EXPECT(mx_shift_block(page, p + 1) == p && mx_page_block_of(page, behind) == NULL);
+  EXPECT(mx_page_block_of(page, p + 1) == (MX_PADDING ? NULL : p));
   mx_store_relaxed(&page->shifted, (uint8_t)0);
   if (mx_pagemap_get(behind) == page) {
     errors_now();
@@ -380,15 +382,25 @@ static void test_large_in_own_heap(void) {
   mi_heap_delete(heap);
 }
 
-// In builds that give large blocks mappings of their own: those that are aligned to more than a slice
-// lie in an arena.
+// In builds that give large blocks mappings of their own: whatever they are aligned to, and when
+// realloc makes a block large. One that grows on does not.
 static void test_apart(void) {
-  void* const p = mi_malloc_aligned(1 << 20, MX_SLICE_SIZE);
-  void* const q = mi_malloc_aligned(1 << 20, 2 * MX_SLICE_SIZE);
+  for (size_t align = 16; align <= (size_t)64 * MIB; align *= 2) {
+    uint8_t* const p = (uint8_t*)mi_malloc_aligned(300 * 1000, align);
+    const mx_page_t* const page = mx_pagemap_get(p);
+    EXPECT(((uintptr_t)p & (align - 1)) == 0 && mx_page_is_apart(page) == (MX_LARGE_APART != 0));
+    if (MX_LARGE_APART) {
+      const size_t left = (size_t)(mx_page_first(page) + mx_page_size(page) - p) - 300 * 1000;
+      EXPECT(left < (align < MX_SLICE_SIZE ? align : MX_SLICE_SIZE));
+    }
+    p[0] = p[300 * 1000 - 1] = 1;
+    mi_free(p);
+  }
+  void* p = mi_realloc(mi_malloc(100), (size_t)1 << 20);
   EXPECT(mx_page_is_apart(mx_pagemap_get(p)) == (MX_LARGE_APART != 0));
-  EXPECT(!mx_page_is_apart(mx_pagemap_get(q)));
+  p = mi_realloc(p, (size_t)2 << 20);
+  EXPECT(!mx_page_is_apart(mx_pagemap_get(p)));
   mi_free(p);
-  mi_free(q);
 }
 
 // Where heaps have addresses of their own, a page grows into what nobody had of its 64 slices, no
