@@ -186,8 +186,6 @@ static void addresses_of(size_t bin) {
   claim(mx_page_is_block(&prove_page, p) == (prove_m == 0 && prove_q < prove_page.capacity));
   const uint8_t* const block = (const uint8_t*)mx_shift_block(&prove_page, p);
   claim(block == (prove_q < prove_page.capacity ? p - prove_m : NULL));
-  prove_page.shifted = 0;
-  claim(mx_page_block_of(&prove_page, p) == (begins ? p : NULL));
 }
 
 // prove: just the starts of blocks are taken for blocks, and a pointer into a block leads to its
@@ -223,9 +221,8 @@ static void strangers_of(size_t bin) {
   assume(p < start || p >= start + mx_page_slices_for(size) * MX_SLICE_SIZE);
   claim(!mx_page_could_be_block(&prove_page, (const void*)p));
   claim(!mx_page_is_block(&prove_page, (const void*)p));
-  prove_page.shifted = MX_OWNER_SHIFTED;
   prove_page.capacity = prove_page.reserved;
-  claim(mx_page_block_of(&prove_page, (const void*)p) == NULL);
+  claim(mx_shift_block(&prove_page, (const void*)p) == NULL);
 }
 
 // prove: no address outside of a page's slices is taken for a block of it
