@@ -110,8 +110,11 @@ def count_instructions(options, command, folder):
 
 def count_rmws(command, folder):
     run(command, folder, environment(CLOCK, COUNTED, MIMALLOC_COUNT_FILE="./count"))
-    return sum(row[3]["rmws"] for path in Path(folder).glob("count.*")
-               for row in shared.read_rows(path.read_text(encoding="utf-8")))
+    accounts = [shared.read_rows(path.read_text(encoding="utf-8"))
+                for path in Path(folder).glob("count.*")]
+    if not any(accounts):
+        raise RuntimeError(f"{command[0]}: the counted library wrote no account")
+    return sum(row[3]["rmws"] for rows in accounts for row in rows)
 
 
 def count_calls(command, folder):

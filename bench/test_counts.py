@@ -20,6 +20,16 @@ import suite
 
 COUNTED = os.environ.get("MIMALLOC_COUNTED", "")
 
+# Ends as trace replayers do, without destructors.
+SHORT_END = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+  for (int i = 0; i < 1000; i++) free(malloc(48));
+  _exit(0);
+}
+"""
+
 # Blocks that one thread allocates and another frees, and as many frees by the thread itself.
 HANDED = """
 #include <pthread.h>
@@ -120,6 +130,26 @@ class Counted(unittest.TestCase):
         self.assertEqual(many.per_thousand("allocate", "block_moves"), 0)
 
 
+@unittest.skipUnless(COUNTED, "no counted library is named")
+class EndWithoutDestructors(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        subprocess.run(["cc", "-O1", "-fno-builtin", "-o", self.folder / "program", "-x", "c", "-"],
+                       input=SHORT_END, text=True, check=True)
+        (self.folder / baseline.CLOCK).symlink_to(Path(COUNTED).with_name("libmimalloc-steps.so"))
+
+    def test_counted_all_the_same(self):
+        (self.folder / baseline.COUNTED).symlink_to(COUNTED)
+        self.assertGreater(baseline.count_rmws(["./program"], self.folder), 0)
+
+    def test_no_account(self):
+        (self.folder / baseline.COUNTED).symlink_to(self.folder / baseline.CLOCK)
+        with self.assertRaisesRegex(RuntimeError, "no account"):
+            baseline.count_rmws(["./program"], self.folder)
+
+
 class Latency(unittest.TestCase):
     RUNS = [{"allocator": name, "threads": 1,
              "figures": {**{f"{call}-{point}": value for call in ("malloc", "free")
@@ -183,6 +213,7 @@ class Baseline(unittest.TestCase):
         self.assertEqual(set(told["programs"]), names)
         for row in told["programs"].values():
             self.assertEqual(set(row), set(baseline.METRICS))
+            self.assertGreater(min(row.values()), 0, "nothing was counted")
 
     def test_waiting_does_not_count(self):
         with tempfile.TemporaryDirectory() as folder:
