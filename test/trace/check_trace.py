@@ -171,6 +171,18 @@ def allocators(folder):
     expect("overwritten" in said, said)
     result, _ = replay(path, f"a={LIBRARY}", f"b={LIBRARY},MIMALLOC_SHOW_STATS=0")
     expect(set(result["allocators"]) == {"a", "b"}, result["allocators"].keys())
+    # However they are told: several behind one option, more of it, the trace behind it.
+    a, b, c = f"a={LIBRARY}", f"b={LIBRARY},MIMALLOC_SHOW_STATS=0", "c=system"
+    out = folder / "told.json"
+    for told in ([path, "--allocator", a, b, c], [path, "--allocator", a, b, "--allocator", c],
+                 ["--allocator", a, "--allocator", b, c, path],
+                 ["--allocator", a, b, c, "--rounds", 1, path]):
+        out.unlink(missing_ok=True)
+        tool("replay", "--rounds", 1, "--json", out, *told)
+        names = list(json.loads(out.read_text())[0]["allocators"])
+        expect(names == ["a", "b", "c"], f"{told}: {names}")
+    expect("no trace" in tool("replay", "--allocator", a, b, status=2), "")
+    expect("no allocator" in tool("replay", "--allocator", path, status=2), "")
 
 
 def others(folder):

@@ -13,10 +13,11 @@ USAGE = """mimalloc-trace records what a program asks of malloc and replays it w
 
   mimalloc-trace record [-o FILE] [--children] [--limit CALLS] -- PROGRAM [ARGUMENT...]
   mimalloc-trace info FILE...
-  mimalloc-trace replay FILE... --allocator [NAME=]LIB[,OPTION=VALUE...] ...
+  mimalloc-trace replay FILE... --allocator [NAME=]LIB[,OPTION=VALUE...]...
                         [--rounds N] [--json FILE] [--plot FILE.svg]
 
-LIB is a shared library that has malloc and free, or `system`.
+LIB is a shared library that has malloc and free, or `system`; several may follow one --allocator,
+and --allocator may stand several times.
 """
 
 
@@ -32,12 +33,25 @@ def parse_arguments(arguments):
     one = commands.add_parser("info", usage=USAGE)
     one.add_argument("files", nargs="+")
     one = commands.add_parser("replay", usage=USAGE)
-    one.add_argument("files", nargs="+")
-    one.add_argument("--allocator", action="append", required=True, type=str)
+    one.add_argument("files", nargs="*")
+    one.add_argument("--allocator", action="extend", nargs="+", required=True)
     one.add_argument("--rounds", type=positive, default=5)
     one.add_argument("--json", metavar="FILE")
     one.add_argument("--plot", metavar="FILE")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.what == "replay":
+        sort_out(options)
+        if not options.files:
+            one.error("no trace is named")
+    return options
+
+
+def sort_out(options):
+    """Traces behind an --allocator are traces all the same, and no more allocators."""
+    options.files += filter(tools.is_packed, options.allocator)
+    options.allocator = [text for text in options.allocator if text not in options.files]
+    if not options.allocator:
+        raise Refusal("no allocator is named")
 
 
 def positive(text):
@@ -94,8 +108,8 @@ def play(options):
 
 
 def main(arguments=None):
-    options = parse_arguments(arguments)
     try:
+        options = parse_arguments(arguments)
         if options.what == "record":
             return record.record(options.command, options.output, options.children, options.limit)
         if options.what == "replay":

@@ -14,6 +14,7 @@ RECORDER = "libmimalloc-trace-record.so"
 PACKER = "mimalloc-trace-pack"
 REPLAYER = "mimalloc-trace-replay"
 MAGIC = 0x3145434152544d4d
+XZ = b"\xfd7zXZ\0"
 COLUMNS = ("calls", "threads", "sizes", "blocks", "pages", "aligns")
 HEAD = struct.Struct("<7Q6Q256s")
 
@@ -44,6 +45,15 @@ def compress(plain, path):
     except OSError as error:
         part.unlink(missing_ok=True)
         raise Refusal(f"{path}: {error.strerror}") from None
+
+
+def is_packed(path):
+    """Whether there is a file of that name, packed as traces are."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(XZ)) == XZ
+    except OSError:
+        return False
 
 
 def unpack(path, plain):
