@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // What happens when the current page does not serve, and the sizes whose bin takes a table to find.
 //
-// The way from malloc to a fresh page: mx_alloc_in (fast.h) finds no block and calls mx_alloc_slow,
-// which passes by the sampling; alloc_visit tries a free block of a larger size, counts a visit,
-// with what is due then, and knows what to do without memory; alloc_refilled asks mx_theap_refill
-// (heap/theap.c) for a page that has a block, which lets mx_page_fresh (heap/adopt.c) make one.
+// The way from malloc to a fresh page, all that is on it: mx_alloc_in (fast.h) finds no block and
+// calls mx_alloc_small_slow, which has one for a sampled thread; mx_alloc_slow passes by the
+// sampling and tries a spare block; alloc_visit begins a call, which a fork has to know of;
+// alloc_in_visit tries a free block of a larger size, counts a visit, with what is due then, and
+// knows what to do without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page
+// that has a block. There next_page looks for one of the theap's and new_page for a retained one,
+// then mx_page_fresh (heap/adopt.c) makes one. docs/architecture.md has it step by step, as a test
+// traces it.
 #include <string.h>
 
 #include "../base/hooks.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The lives of blocks that docs/architecture.md tells, for a trace: built as one with
 // src/static.c and -finstrument-functions, it prints the address of each function that is entered,
-// in order, below the name of the life. check_lives.py gives them names.
+// in order, and how many are active around it, below the name of the life. check_lives.py gives them
+// names.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,23 +16,29 @@
 
 // Of the one thread that is traced; another's calls are of no interest.
 static __thread bool is_traced;
-static void* entered[ENTRIES_MAX];
-static size_t entered_count;
+static struct { void* function; size_t depth; } entered[ENTRIES_MAX];
+static size_t entered_count, depth;
 
 void __cyg_profile_func_enter(void* function, void* caller) UNTRACED;
 void __cyg_profile_func_exit(void* function, void* caller) UNTRACED;
 
 void __cyg_profile_func_enter(void* function, void* caller) {
   (void)caller;
-  if (is_traced && entered_count < ENTRIES_MAX) entered[entered_count++] = function;
+  if (!is_traced) return;
+  if (entered_count < ENTRIES_MAX) {
+    entered[entered_count].function = function;
+    entered[entered_count++].depth = depth;
+  }
+  depth++;
 }
 
 void __cyg_profile_func_exit(void* function, void* caller) {
   (void)function, (void)caller;
+  if (is_traced) depth--;
 }
 
 UNTRACED static void begin(void) {
-  entered_count = 0;
+  entered_count = depth = 0;
   is_traced = true;
 }
 
@@ -39,7 +46,9 @@ UNTRACED static void tell(const char* life) {
   is_traced = false;
   if (entered_count == ENTRIES_MAX) abort();
   printf("life %s\n", life);
-  for (size_t i = 0; i < entered_count; i++) printf("%zx\n", (size_t)(uintptr_t)entered[i]);
+  for (size_t i = 0; i < entered_count; i++) {
+    printf("%zx %zu\n", (size_t)(uintptr_t)entered[i].function, entered[i].depth);
+  }
 }
 
 UNTRACED static void small_blocks(void) {
