@@ -111,7 +111,6 @@ def line_of(variants):
     return count, [sum(c) for c in zip(*same)]
 
 
-ASSERTION = re.compile(r"\bmx_assert\(")
 MESSAGE = re.compile(r"\bmx_(error|warning|verbose)\(")
 
 
@@ -143,7 +142,6 @@ def apart(merged):
         source = (ROOT / "src" / file).read_text().splitlines()
         for line, (count, branches) in lines.items():
             own, macro = split_message(source[line - 1], branches)
-            own = [] if ASSERTION.search(source[line - 1]) else own
             lines[line] = count, own
             asked = [a + b for a, b in zip(asked, macro)] if macro else asked
     merged[HOOK[0]][hook_line()] = sum(asked), asked

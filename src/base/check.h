@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The assertions. mx_assert: preconditions of the API (debug level 1); mx_check: internal
-// invariants (2); mx_check_slow: walks over whole structures (3). A failed one prints its place
-// and stops the process; none exists in a release build.
+// The assertions. mx_check: internal invariants (debug level 2); mx_check_slow: walks over whole
+// structures (3). A failed one prints its place and stops the process; none exists in a release
+// build.
 #ifndef MX_BASE_CHECK_H
 #define MX_BASE_CHECK_H
 
@@ -14,7 +14,6 @@ MX_END_DECLS
 
 #define mx_check_at_level(level, e) \
   ((void)(MX_DEBUG < (level) || (e) || (mx_assert_fail(#e, __FILE__, __LINE__, __func__), 0)))
-#define mx_assert(e) mx_check_at_level(1, e)
 #define mx_check(e) mx_check_at_level(2, e)
 #define mx_check_slow(e) mx_check_at_level(3, e)
 
