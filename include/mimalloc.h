@@ -1137,7 +1137,7 @@ typedef enum mi_option_e {
   mi_option_max_warnings,                   ///< print at most so many warnings (32)
   mi_option_deprecated_max_segment_reclaim, ///< no effect
   mi_option_destroy_on_exit,                ///< free all memory when the process ends (0)
-  mi_option_arena_reserve,                  ///< size of the first arena, in KiB
+  mi_option_arena_reserve,                  ///< size of the first arena (1 GiB, in KiB)
   mi_option_arena_purge_mult,               ///< purge_delay is multiplied by it in arenas (1)
   mi_option_deprecated_purge_extend_delay,  ///< no effect
   mi_option_disallow_arena_alloc,           ///< reserved arenas only for heaps that ask (0)
@@ -1157,7 +1157,7 @@ typedef enum mi_option_e {
   mi_option_page_commit_on_demand,          ///< commit inside pages as they fill (0)
   mi_option_page_max_reclaim,               ///< reclaim at most so many pages, -1 any (-1)
   mi_option_page_cross_thread_max_reclaim,  ///< the same across threads (32)
-  mi_option_allow_thp,                      ///< transparent huge pages: 0 no, 1 where blocks are filled (1), 2 all over
+  mi_option_allow_thp,                      ///< transparent huge pages: 0 no, 1 for filled blocks, 2 all over (1)
   mi_option_minimal_purge_size,             ///< purge at least so much at once, 0 auto (0 KiB)
   mi_option_arena_max_object_size,          ///< larger blocks come from the OS (2 GiB, in KiB)
   mi_option_arena_is_numa_local,            ///< use only arenas of the thread's node (0)

@@ -7,9 +7,9 @@
 In each life of the document the functions are entered in the trace in that order, and each is
 defined in the file that is named beside it. No caller is left out: those that are active between a
 step and the nearest function around it that is a step stand in its words or those before, as
-`function`, or are steps themselves. What a function calls and is done with before the next step is not asked for: helpers,
-mostly. The table of floors has those of src/. Each path that a document names exists.
-Exit status 0: all as it should be; 1: not.
+`function`, or are steps themselves. What a function calls and is done with before the next step is
+not asked for: helpers, mostly. The table of floors has those of src/. Each path that a document
+names exists. Exit status 0: all as it should be; 1: not.
 """
 
 import pathlib
