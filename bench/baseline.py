@@ -41,8 +41,8 @@ sys.path.insert(0, str(ROOT / "trace"))
 from mimalloc_trace import tools  # noqa: E402
 
 BASELINE = ROOT / "test" / "baseline" / "baseline.json"
-TRACES = ("awk", "doxygen", "gcc", "ghostscript", "git", "lua", "openssl", "perl", "python",
-          "sqlite")
+TRACES = ("R", "awk", "doxygen", "gcc", "ghostscript", "git", "lua", "openssl", "perl", "python",
+          "redis", "sqlite")
 PROGRAMS = {
     "alloc-test": ("alloc-test", 1, 200000),
     "batch": ("batch", 1, 25, 4000, 1024, 0),

@@ -52,6 +52,20 @@ LUA = ("local t = {} for r = 1, 5 do for i = 1, 6000 do t[i] = {name = 'n' .. i 
 AWK = ("BEGIN { for (i = 0; i < 60000; i++) { a[i % 7001] = a[i % 7001] i; "
        "if (i % 9 == 0) delete a[i % 5003] } }")
 
+# A server with clients of its own, which end it; the process that is recorded is the server's.
+REDIS = ("d=$(mktemp -d); s=$d/socket; (until redis-cli -s $s ping; do sleep 0.1; done; "
+         "redis-benchmark -q -s $s -c 20 -n 1200 -r 1000 -d 200 -t set,get,incr,lpush,rpop,sadd,"
+         "hset,zadd,lrange_100,mset; redis-benchmark -q -s $s -n 1000 -r 500 -d 3000 -P 8 -t set; "
+         "redis-cli -s $s shutdown nosave; rm -r $d) & "
+         "exec redis-server --port 0 --unixsocket $s --save ''")
+# Matrices that come and go, a transform, a regression, data in groups, strings.
+R = ("set.seed(7); for (i in 1:8) { m <- matrix(rnorm(40000), 200); "
+     "s <- solve(crossprod(m) + diag(200)); e <- svd(m[, 1:60])$d; f <- Re(fft(rnorm(2^14))) }; "
+     "d <- data.frame(x = rnorm(6000), g = sample(letters, 6000, TRUE)); "
+     "d$y <- 3 * d$x + rnorm(6000); a <- aggregate(y ~ g, d, mean); l <- lm(y ~ x + g, d); "
+     "b <- replicate(60, coef(lm(y ~ x, d[sample(6000, 1000), ]))); o <- d[order(d$g, d$x), ]; "
+     "w <- split(paste(d$g, round(d$x, 3)), d$g); z <- sapply(w, function(v) length(unique(v)))")
+
 # Name: command, which of its recordings is meant (1: the program itself), environment.
 PROGRAMS = {
     "python": ([PYTHON, "-c", OBJECTS], 1, {"PYTHONMALLOC": "malloc"}),
@@ -71,6 +85,8 @@ PROGRAMS = {
     "ghostscript": (["gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-dPAGES=1", "-sDEVICE=nullpage",
                      "bench/inputs/pages.ps"], 1, {}),
     "openssl": (["openssl", "genrsa", "1024"], 1, {}),
+    "redis": (["sh", "-c", REDIS], 1, {}),
+    "R": (["Rscript", "--vanilla", "-e", R], 1, {"OPENBLAS_NUM_THREADS": "1"}),
 }
 
 
