@@ -4,6 +4,7 @@
 
   traces.py [TRACE...] [-a A,B] [--rounds N] [--out DIR]    tables, results.json and traces.svg
   traces.py --record [NAME...]                              records the programs below again
+  traces.py --table [--check]                               writes the list of docs/trace.md
 
 The programs are small work of their kinds, so that the traces are: what each does stands in
 PROGRAMS.
@@ -24,7 +25,7 @@ sys.path.insert(0, str(HERE.parent / "trace"))
 
 import allocators  # noqa: E402
 import charts  # noqa: E402
-from mimalloc_trace import Refusal, replay  # noqa: E402
+from mimalloc_trace import Refusal, replay, tools  # noqa: E402
 
 FOLDER = HERE / "traces"
 TOOL = HERE.parent / "trace" / "mimalloc-trace"
@@ -88,6 +89,56 @@ PROGRAMS = {
     "redis": (["sh", "-c", REDIS], 1, {}),
     "R": (["Rscript", "--vanilla", "-e", R], 1, {"OPENBLAS_NUM_THREADS": "1"}),
 }
+
+
+# What the programs do, for the table.
+KINDS = {
+    "R": "scientific: matrices, a transform, regressions, data in groups",
+    "awk": "text: an array of strings that grow",
+    "doxygen": "a large settings file read and written",
+    "g++": "C++ compiler: many templates",
+    "gcc": "C compiler",
+    "gdb": "debugger: the symbols of a program",
+    "ghostscript": "a page of PostScript",
+    "git": "log with the files of each commit",
+    "lua": "interpreter: tables of tables, sorted",
+    "openssl": "large numbers: a key",
+    "perl": "interpreter: hashes of lists of strings",
+    "python": "interpreter: objects, JSON, regular expressions",
+    "python-threads": "interpreter: four threads with a queue",
+    "redis": "server under load: 20 to 50 clients, ten kinds of calls",
+    "sort": "lines of text",
+    "sqlite": "database in memory: rows, an index, a join, VACUUM",
+    "xz": "compression in two threads: few large blocks",
+}
+DOCUMENT = HERE.parent / "docs" / "trace.md"
+BEGIN = "<!-- traces: begin (written by `bench/traces.py --table`) -->\n"
+END = "<!-- traces: end -->\n"
+
+
+def rows():
+    """The lines of the table of all traces, by what their heads say."""
+    yield "| trace | program | calls | threads | MiB asked for at once | bytes of the file |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    whole = 0
+    for path in sorted(FOLDER.glob("*.trace"), key=lambda path: path.stem.lower()):
+        told, size = tools.head_of_packed(path), path.stat().st_size
+        whole += size
+        yield (f"| `{path.stem}` | {KINDS[path.stem]} | {told['calls']:,} | {told['threads']} | "
+               f"{replay.mib(told['peak_bytes'])} | {size:,} |")
+    yield f"| | all | | | | {whole:,} |"
+
+
+def list_all(is_check):
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    wanted = before + BEGIN + "".join(f"{row}\n" for row in rows()) + END + after
+    if is_check and text != wanted:
+        print("traces: docs/trace.md does not list what is there: python3 bench/traces.py --table")
+        return 1
+    DOCUMENT.write_text(wanted, encoding="utf-8")
+    return 0
 
 
 def record(names):
@@ -155,6 +206,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="*")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--check", action="store_true", help="of the list: compare, do not write")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE.parent / "out" / "traces")
     allocators.add_arguments(parser)
@@ -162,6 +215,8 @@ def main():
     unknown = [n for n in options.traces if options.record and n not in PROGRAMS]
     if unknown:
         sys.exit(f"traces: no program is called {unknown[0]}; known: {', '.join(PROGRAMS)}")
+    if options.table:
+        return list_all(options.check)
     try:
         return record(options.traces) if options.record else play(options)
     except Refusal as refusal:

@@ -73,7 +73,17 @@ def unpack(path, plain):
 def head(path, plain):
     """What the head of an unpacked trace says."""
     with open(plain, "rb") as file:
-        data = file.read(HEAD.size)
+        return told_by(path, file.read(HEAD.size))
+
+
+def head_of_packed(path):
+    """The same of one that is packed, of which no more is unpacked."""
+    with lzma.open(path, "rb") as file:
+        return told_by(path, file.read(HEAD.size))
+
+
+def told_by(path, data):
+    """What the first bytes of a trace say."""
     if len(data) < HEAD.size:
         raise Refusal(f"{path}: not a trace")
     magic, calls, blocks, threads, unknown, cut, peak, *rest = HEAD.unpack(data)
