@@ -64,10 +64,11 @@ PROGRAMS = {
 METRICS = ("instructions", "rmws", "calls", "faults", "peak")
 SHARE = 0.01
 # What means nothing: where the stack begins moves a page or two and the places of the first memory,
-# of which one may hold a large OS page, so that the system is asked about those. 33 runs on a busy
-# machine had the same faults, and peaks that were at most 4 KiB apart; but on a new system with the
-# same packages thread-churn has 7 page faults less, each time, presumably since at a fault in a
-# file the kernel maps along what its cache has in one piece.
+# of which one may hold a large OS page, so that the system is asked about those. 33 runs of each
+# program on a busy machine had the same faults (trace-python at most 3 of 10,729 apart), and peaks
+# at most 4 KiB apart; but on a new system with the same packages thread-churn has 7 page faults
+# less, each time, presumably since at a fault in a file the kernel maps along what its cache has in
+# one piece.
 SLACK = {"instructions": 0, "rmws": 4, "calls": 4, "faults": 8, "peak": 8}
 # How often a thread waits is the scheduler's.
 WAITING = ("futex", "sched_yield", "restart_syscall")
