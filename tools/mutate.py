@@ -125,7 +125,7 @@ UNIT = plain(*(f"unit/test_{n}" for n in (
     "reentry", "fork_repair", "scavenger", "many_pages", "kept", "claim", "counters", "poisson",
     "dense", "map", "visits", "filters", "host", "zero", "recent", "parked", "parts", "fork_locks", "signals", "runs", "steady", "read_only", "arenas", "search", "valid", "gaps", "places", "accept", "reports", "seldom",
     "retained", "larger", "transfer", "resized", "limits", "refaults", "far", "idle_pages", "fork_later",
-    "presence", "spare", "passed", "common")))
+    "presence", "spare", "passed", "common", "inside")))
 UNIT += [Test("unit/test_table_growth", static=True,
               command=("env", "MIMALLOC_MAX_VABITS=33", "{program}"))]
 GUARDED = plain("api/guarded_calls", "api/guarded_handlers")

@@ -9,12 +9,18 @@
 #include "../mem/vmem.h"
 #include "../os/os.h"
 #include "../os/thread.h"
+#include "remote.h"
 
 // Holes are filled in pieces of this size, as blocks are carved.
 #define REFILL_MAX (8 * MX_KIB)
 
 // OS pages that a page must have to be worth a look.
 #define PROMISE_MIN 4
+
+// Bytes within a block that others freed that are worth a call of the OS, and what says that they
+// were given back: behind its link, as long as the block is not used.
+#define INSIDE_LEAST (16 * MX_KIB)
+#define INSIDE_GONE ((uintptr_t)0x9F1D6B35)
 
 // ---- borrowing ---------------------------------------------------------------------------------
 
@@ -197,6 +203,34 @@ mx_unsynchronised static size_t discard_all(mx_page_t* page) {
   return discard_needless(&view);
 }
 
+// What lies between the first and the last OS page of a block that others freed, up to which its
+// owner has not come yet. The block stays where it is, and counts as present: its next user fills
+// it again. Nobody gets it before the page is given back, though the owner may take the list.
+mx_unsynchronised static size_t discard_inside(const mx_page_t* page, mx_block_t* block) {
+  uintptr_t* const note = (uintptr_t*)(void*)block + 1;
+  const uintptr_t gone = (uintptr_t)block ^ INSIDE_GONE;
+  uint8_t* const from = (uint8_t*)mx_align_up((uintptr_t)(note + 1), mx_facts.os_page);
+  uint8_t* const to = os_page_at((uint8_t*)(void*)block + page->block_size);
+  if (*note == gone || from >= to || !mx_vmem_discard(from, (size_t)(to - from))) return 0;
+  *note = gone;
+  return (size_t)(to - from);
+}
+
+mx_unsynchronised static size_t discard_remote(const mx_page_t* page) {
+  mx_check(mx_page_is_lent(page));
+  if (page->block_size < INSIDE_LEAST + 2 * mx_facts.os_page) return 0;
+  size_t bytes = 0;
+  mx_block_t* block = mx_remote_list_of(mx_load_acquire(&page->remote)).first;
+  // The owner may link the list to its own, which are free as well.
+  for (uint32_t i = 0; i < page->reserved && block != NULL; i++) {
+    if (!mx_page_could_be_block(page, block)) break;
+    mx_block_t* const next = (mx_block_t*)mx_peek_word(&block->next);
+    bytes += discard_inside(page, block);
+    block = next;
+  }
+  return bytes;
+}
+
 // Most pages of a full heap, which need no barrier of all threads and no look at each OS page.
 mx_unsynchronised static bool is_all_in_use(const mx_page_t* page) {
   if (free_of(page) != NULL || used_of(page) != page->capacity) return false;
@@ -215,14 +249,15 @@ mx_unsynchronised static size_t make_in_lent(mx_page_t* page, bool is_owner, boo
     *has_holes = false;
     return discard_all(page);
   }
-  if (is_all_in_use(page)) return 0;
+  const size_t inside = discard_remote(page);
+  if (is_all_in_use(page)) return inside;
   mx_view_t view;
-  if (!mx_holes_look(&view, page, is_owner)) return 0;
+  if (!mx_holes_look(&view, page, is_owner)) return inside;
   const size_t bytes = discard_needless(&view);
-  if (bytes == 0) return 0;
+  if (bytes == 0) return inside;
   link_again(&view);
   *has_holes = (mx_holes_count(page) > 0);
-  return bytes;
+  return bytes + inside;
 }
 
 mx_unsynchronised size_t mx_holes_present(const mx_page_t* page) {
@@ -255,7 +290,8 @@ mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner) {
 mx_unsynchronised uint32_t mx_holes_signature(const mx_page_t* page) {
   const uintptr_t list = (uintptr_t)free_of(page) >> 4;
   const uint32_t carved = mx_peek_uint32(&page->capacity);
-  const uint32_t mixed = (uint32_t)list * 2654435761u ^ used_of(page) << 16 ^ carved;
+  const uint32_t mixed = (uint32_t)list * 2654435761u ^ used_of(page) << 16 ^ carved ^
+                         (uint32_t)(mx_load_relaxed(&page->remote) >> 4) * 2246822519u;
   return mixed == 0 ? 1 : mixed;
 }
 

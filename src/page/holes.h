@@ -16,6 +16,8 @@
 //   - The list as it was seen counts only when blocks, `used` and holes add up to all carved ones,
 //     before and after; else the page is busy, and not worth it.
 //   - The page's owner itself is in nobody's way, and may move the first block, too.
+//   - Blocks that other threads freed, and the owner did not collect, stay on their list: of large
+//     ones all but the first and the last OS page is given back where it is, and counts as present.
 //
 // `lend` is the word that both sides agree on: RESTS may become LENT by whoever makes holes, and 0
 // by the owner, in one step each. An owner that finds the page lent takes another one; if it wanted
