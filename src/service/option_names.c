@@ -209,13 +209,13 @@ bool mx_option_parse(const char* text, mx_unit_t in, long* value) {
   const size_t unit = (in != MX_IN_NUMBERS ? parse_unit(&text) : 1);
   if (*text != 0) return false;
   if (in != MX_IN_NUMBERS) {
-    *value = (negative           ? 0
-              : in == MX_IN_KIB ? to_kib(number, unit, overflowed)
-                                 : whole_bytes(number, unit, overflowed));
-    return true;
+    *value = (in == MX_IN_KIB ? to_kib(number, unit, overflowed)
+                              : whole_bytes(number, unit, overflowed));
+  } else {
+    *value = (overflowed ? LONG_MAX : (long)mx_min(number, LONG_MAX));
   }
-  if (overflowed || number > (size_t)LONG_MAX) return false;
-  *value = (negative ? -(long)number : (long)number);
+  // What is beyond an option's range is told when it is clamped.
+  if (negative) *value = -*value;
   return true;
 }
 
