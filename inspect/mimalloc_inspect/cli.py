@@ -116,14 +116,12 @@ def address(heap, arguments):
 def leaks(heap, arguments):
     scan = Scan(heap)
     lost, count = scan.leaks()
-    groups = {}
-    for start, size, _ in lost:
-        groups.setdefault(size, []).append(start)
-    total = sum(size for _, size, _ in lost)
-    yield (f"{len(lost)} of {count} live blocks cannot be reached: {amount(total).strip()}")
-    for size, starts in sorted(groups.items(), key=lambda g: -g[0] * len(g[1]))[:30]:
+    total = sum(size * number for size, (number, _) in lost.items())
+    yield (f"{sum(number for number, _ in lost.values())} of {count} live blocks cannot be reached: "
+           f"{amount(total).strip()}")
+    for size, (number, starts) in sorted(lost.items(), key=lambda g: -g[0] * g[1][0])[:30]:
         some = " ".join(f"{s:#x}" for s in starts[:4])
-        yield f"  {len(starts)} of {size} bytes: {some}{' ...' if len(starts) > 4 else ''}"
+        yield f"  {number} of {size} bytes: {some}{' ...' if number > 4 else ''}"
     torn = sum(page.is_torn for page in heap.pages)
     if torn:
         yield (f"{torn} of {len(heap.pages)} pages changed meanwhile: their blocks are left out (all "

@@ -16,7 +16,7 @@ class Page:
 
     __slots__ = ("at", "start", "block_size", "used", "capacity", "reserved", "bin", "lend", "owner",
                  "free", "remote", "theap", "heap", "arena", "first", "slices", "key", "guarded",
-                 "next", "live_map", "is_torn")
+                 "next", "live_map", "is_torn", "is_huge", "number", "known")
 
     @property
     def is_owned(self):
@@ -27,8 +27,14 @@ class Page:
         """Not so pages of theaps whose threads ended, which wait for the next threads."""
         return self.is_owned and self.owner != 0
 
+    @property
+    def blocks_made(self):
+        return min(self.capacity, 1) if self.is_huge else self.capacity
+
     def blocks_live(self, layout):
         """How many; for pages in use one more or less."""
+        if self.is_huge:
+            return self.blocks_made
         rests = self.lend & layout["page_rests"]
         return min(max(self.used - (1 if self.is_owned and not rests else 0), 0), self.capacity)
 
@@ -59,7 +65,7 @@ class Heap:
         self.near_size = layout.pointer(address["pagemap_near_size"])
         self.arenas, self.pages, self.heaps, self.theaps = [], [], {}, {}
         self.guarded, self.chunks, self.far = [], [], []
-        self.by_slice, self.spares = {}, set()
+        self.by_slice, self.spares, self.spares_of = {}, set(), {}
         for subproc in self.chain(address["subproc_main"], "subproc.next", 10000):
             self.take_subproc(subproc)
         self.take_guarded()
@@ -68,6 +74,10 @@ class Heap:
             first = page.first >> layout["slice_shift"]
             for i in range(page.slices):
                 self.by_slice[first + i] = page
+        for at in self.spares:
+            page = self.page_of(at)
+            if page:
+                self.spares_of.setdefault(page.at, []).append(at)
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -180,6 +190,7 @@ class Heap:
             setattr(page, name, of(data, "page." + name))
         # Builds that have something else in its place keep it behind the record.
         page.theap = (0 if page.bin == layout["bin_huge"] else layout.at_field(at, "page.theap"))
+        page.is_huge = page.bin == layout["bin_huge"]
         page.slices = of(data, "page.slice_count")
         page.first = page.start - page.start % self.slice
         return page
@@ -267,7 +278,7 @@ class Heap:
         return self.by_slice.get(address >> self.layout["slice_shift"])
 
     def is_huge(self, page):
-        return page.bin == self.layout["bin_huge"]
+        return page.is_huge
 
     def block_of(self, page, address):
         """The number of the block at an address in a page, and its start; None where there is none."""
@@ -314,27 +325,28 @@ class Heap:
         layout, align = self.layout, self.layout["align"]
         base = page.at + layout["page_record_size"] + layout["page_extra_size"]
         size = 2 * (self.slice // align // 8)
-        table, found = {}, bytearray(page.capacity)
-        for i in range(page.capacity):
-            address = page.start + i * page.block_size
-            number = (address - page.first) // self.slice
-            if number not in table:
-                table[number] = self.memory.read(base + number * layout["page_record_stride"],
-                                                 size) or bytes(size)
-            place = address % self.slice // align
-            live, gone = struct.unpack_from("<QQ", table[number], place // 64 * 16)
-            found[i] = (live & ~gone) >> (place % 64) & 1
-        return found
+        places = []  # a character for each of all slices
+        for number in range(page.slices):
+            table = self.memory.read(base + number * layout["page_record_stride"],
+                                     size) or bytes(size)
+            for live, gone in struct.iter_unpack("<QQ", table):
+                places.append(f"{live & ~gone:064b}"[::-1])
+        first = (page.start - page.first) // align
+        found = "".join(places)[first::page.block_size // align][:page.capacity]
+        return bytearray(c == "1" for c in found.ljust(page.capacity, "0"))
 
     def live_by_canaries(self, page, data):
         shift, width = self.layout["pad_state_shift"], self.layout["pad_state_bits"]
         found = bytearray(page.capacity)
-        for i in range(page.capacity if data else 0):
-            (pad,) = struct.unpack_from("<Q", data, i * page.block_size)
-            place = (page.start + i * page.block_size) << 24
-            twice = pad ^ page.key ^ place & MASK64
+        if not data:
+            return found
+        first, key, size = self.layout["pad_first_size"], page.key, page.block_size
+        pads = memoryview(data).cast("Q")[::size // 8]
+        for i in range(page.capacity):
+            pad, place = pads[i], (page.start + i * size) << 24
+            twice = pad ^ key ^ place & MASK64
             once = (twice ^ twice << width) & MASK64
-            state = ((once << (64 - shift) | once >> shift) - self.layout["pad_first_size"]) & MASK64
+            state = ((once << (64 - shift) | once >> shift) - first) & MASK64
             found[i] = state < MASK64 - 3  # above are the states of free blocks
         return found
 
@@ -367,13 +379,13 @@ class Heap:
                 at = link
         if page.lend & self.layout["page_holes"]:
             self.leave_holes_out(page, found)
-        for at in self.spares:
+        for at in self.spares_of.get(page.at, ()):
             if 0 <= at - page.start < page.capacity * page.block_size:
                 number = (at - page.start) // page.block_size
                 others += found[number]
                 found[number] = 0
         # A current page counts itself as well.
-        page.is_torn |= not 0 <= page.used - sum(found) - others <= 1
+        page.is_torn |= not 0 <= page.used - found.count(1) - others <= 1
         return found
 
     def leave_holes_out(self, page, found):
@@ -384,14 +396,6 @@ class Heap:
             if not all(bits(arena.present, n)
                        for n in range(start // self.unit, last // self.unit + 1)):
                 found[i] = 0
-
-    def live_blocks(self):
-        """All live blocks: (start, size, page), page by page."""
-        for page in self.pages:
-            live, size = self.live(page), page.block_size
-            for i in range(len(live)):
-                if live[i]:
-                    yield page.start + i * size, size, page
 
     # ---- names ---------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Memory to read from: of a running process, of a core dump, of the program in gdb.
 
-Each has: read(address, size), the bytes, or None where there are none; mappings(), what there is at
+Each has: read(address, size), the bytes, or None where there are none; parts(start, end), the parts
+of a range that may have something other than zeros, and whether they can be read; mappings(), what there is at
 which addresses; threads(), names of threads by the number that the system gives them; roots(), the
 ranges that a program's own pointers lie in, and the words of its registers; leaves_out(address),
 whether what the program wrote there is missing; has_ended(), whether what was read may be of nothing.
@@ -10,6 +11,7 @@ whether what the program wrote there is missing; has_ended(), whether what was r
 import os
 import re
 import struct
+from bisect import bisect_right
 from collections import namedtuple
 
 from . import Refusal
@@ -42,6 +44,8 @@ class Live:
             raise Refusal(f"process {pid} has ended") from None
         if not self.maps:
             raise Refusal(f"process {pid} has no memory: it has ended, or is the kernel's")
+        self.shared = [m for m in self.maps if "s" in m.access]
+        self.pagemap = self.presence()
 
     def read(self, address, size):
         try:
@@ -49,6 +53,15 @@ class Live:
         except OSError:
             return None
         return data if len(data) == size else None
+
+    def parts(self, start, end):
+        """Not the OS pages that are absent, which a look at would make present. Those of shared mappings
+        may be in memory all the same."""
+        if self.pagemap is None or any(m.start < end and start < m.end for m in self.shared):
+            yield start, end, True
+            return
+        for low, high in self.pagemap.touched(start, end):
+            yield low, high, True
 
     def has_ended(self):
         try:
@@ -106,6 +119,9 @@ class Pagemap:
     """Which OS pages of a running process are present."""
 
     PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
+    # What the last byte of an entry says: 1 if the page is present or swapped out.
+    IS_TOUCHED = bytes(int(byte >= 0x40) for byte in range(256))
+    WINDOW = 1 << 15
 
     def __init__(self, pid):
         self.file = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
@@ -122,6 +138,20 @@ class Pagemap:
             if entry & self.PRESENT:
                 table[i] = 1 if entry & (self.FILE | self.EXCLUSIVE) else 2
         return table
+
+
+    def touched(self, start, end):
+        """The parts of a range that are present or swapped out."""
+        unit = self.unit
+        for first in range(start // unit, -(-end // unit), self.WINDOW):
+            count = min(self.WINDOW, -(-end // unit) - first)
+            marks = os.pread(self.file, count * 8, first * 8)[7::8].translate(self.IS_TOUCHED)
+            at = marks.find(1)
+            while at >= 0:
+                behind = marks.find(0, at)
+                behind = len(marks) if behind < 0 else behind
+                yield max(start, (first + at) * unit), min(end, (first + behind) * unit)
+                at = marks.find(1, behind)
 
 
 class Core:
@@ -186,16 +216,10 @@ class Core:
             self.names[struct.unpack_from("<I", raw, 32 if self.word == 8 else 24)[0]] = ("", "?")
 
     def segment_at(self, address):
-        low, high = 0, len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if self.segments[middle][0] <= address:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        at = bisect_right(self.segments, (address, float("inf")))
+        if at == 0:
             return None
-        segment = self.segments[low - 1]
+        segment = self.segments[at - 1]
         return segment if address < segment[0] + segment[1] else None
 
     def read(self, address, size):
@@ -208,6 +232,29 @@ class Core:
             address += len(part)
             size -= len(part)
         return data
+
+    def parts(self, start, end):
+        """Where the dump has nothing of a range its files may."""
+        while start < end:
+            segment = self.segment_at(start)
+            if segment and start - segment[0] < segment[2]:
+                high, is_there = segment[0] + segment[2], True
+            else:
+                high = self.next_segment(start)
+                file = next((f for f in self.files if f[0] <= start < f[1]), None)
+                is_there = file is not None
+                if file:
+                    high = min(high, file[1])
+                else:
+                    high = min([high] + [f[0] for f in self.files if f[0] > start])
+            high = min(high, end)
+            yield start, high, is_there
+            start = high
+
+    def next_segment(self, address):
+        """The start of the first one above an address."""
+        at = bisect_right(self.segments, (address, float("inf")))
+        return self.segments[at][0] if at < len(self.segments) else 1 << 64
 
     def read_part(self, address, size):
         segment = self.segment_at(address)
@@ -280,6 +327,9 @@ class Gdb:
 
     def leaves_out(self, address):
         return False
+
+    def parts(self, start, end):
+        return self.live.parts(start, end) if self.live else [(start, end, True)]
 
     def read(self, address, size):
         try:

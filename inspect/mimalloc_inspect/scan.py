@@ -1,212 +1,302 @@
 # SPDX-License-Identifier: MIT
 """What points where: a conservative look at all memory in which a pointer can lie.
 
-A word that is an address inside of a block counts as a pointer to it. Memory is searched for the upper
-halves of the addresses that blocks have, which are few, so most words are never looked at.
+A word that is an address inside of a block counts as a pointer to it. Blocks have numbers, page after
+page, and what is known of each stands in arrays: a million of them are nothing out of the ordinary.
 """
 
-CHUNK = 4 << 20
+from array import array
+from bisect import bisect_right
+from collections import namedtuple
+from itertools import accumulate, chain
+
+CHUNK = 1 << 20
+KEYS_MOST = 16
+DENSE = 6  # with a word that looks like an address among so many, each is looked at by itself
+
+# Words from `low` to below `high`. The parts of them above `shift` bits are `keys`, which are few.
+Span = namedtuple("Span", "low high shift keys")
 
 
-def key(page, address):
-    """Of the block of a page that has the address."""
-    return page.at, (address - page.start) // page.block_size
+class Edges:
+    """Which blocks each block points to. The targets of all stand in one array, in the order of the
+    blocks."""
+
+    def __init__(self, count):
+        self.degree, self.targets = array("I", bytes(4 * count)), array("I")
+        self.firsts = None
+
+    def close(self):
+        self.firsts = array("Q", chain((0,), accumulate(self.degree)))
+        self.degree = None
+
+    def of(self, block):
+        return self.targets[self.firsts[block]:self.firsts[block + 1]]
 
 
 class Reached:
-    """Blocks that can be reached from those that were added."""
+    """Blocks that can be reached from those that were added: a mark for each."""
 
-    def __init__(self, edges):
-        self.edges, self.keys, self.waiting = edges, set(), []
+    def __init__(self, edges, count):
+        self.edges, self.marks, self.waiting = edges, bytearray(count), []
 
-    def add(self, page, number):
-        if (page.at, number) not in self.keys:
-            self.keys.add((page.at, number))
-            self.waiting.append((page.at, number))
+    def add(self, block):
+        if not self.marks[block]:
+            self.marks[block] = 1
+            self.waiting.append(block)
 
-    def add_all_of(self, page, heap):
-        for number in range(len(heap.live(page))):
-            self.add(page, number)
+    def add_all_of(self, page):
+        for block in range(page.number, page.number + page.blocks_made):
+            self.add(block)
+
+    def of(self, page):
+        return self.marks[page.number:page.number + page.blocks_made]
 
     def follow(self):
-        while self.waiting:
-            for page, number in self.edges.get(self.waiting.pop(), ()):
-                self.add(page, number)
-
-    def pointed_to_by_others(self):
-        return {(page.at, number) for source, targets in self.edges.items()
-                if source not in self.keys for page, number in targets}
+        marks, waiting, of = self.marks, self.waiting, self.edges.of
+        while waiting:
+            for block in of(waiting.pop()):
+                if not marks[block]:
+                    marks[block] = 1
+                    waiting.append(block)
 
 
 class Scan:
     def __init__(self, heap):
         self.heap, self.layout = heap, heap.layout
         self.word = heap.layout.word
-        self.low, self.keys = self.spans()
-        self.unread = 0  # bytes of pages of blocks
+        self.letter = "Q" if self.word == 8 else "I"
+        self.missing = 0  # bytes that could not be read
+        self.unread = 0   # those of pages of blocks
+        self.count = 0
+        for page in heap.pages:
+            page.number = self.count
+            self.count += page.blocks_made
+        self.span = self.span_of([(p.first, p.first + p.slices * heap.slice) for p in heap.pages], 32)
 
-    def spans(self):
-        """The upper halves (two bytes of 32-bit addresses) of all addresses of pages."""
-        shift = 32 if self.word == 8 else 16
+    def span_of(self, ranges, shift):
         keys = set()
-        for page in self.heap.pages:
-            first, last = page.first, page.first + page.slices * self.heap.slice - 1
-            keys.update(range(first >> shift, (last >> shift) + 1))
-        return shift // 8, sorted(keys)
+        for first, end in ranges:
+            keys.update(range(first >> shift, (end - 1 >> shift) + 1))
+        return Span(min((r[0] for r in ranges), default=0), max((r[1] for r in ranges), default=0),
+                    shift, sorted(keys))
 
-    def words(self, data):
-        """Places in `data` (which begins at a multiple of words) and their words, of those that may
-        be addresses of pages."""
-        half, word = self.low, self.word
-        if word == 4:
-            table = memoryview(data)[:len(data) // 4 * 4].cast("I")
-            least, most = self.keys[0] << 16, (self.keys[-1] << 16) + 0xffff
-            for i, value in enumerate(table):
-                if least <= value <= most:
-                    yield i * 4, value
-            return
-        for key in self.keys:
-            pattern = key.to_bytes(word - half, "little")
+    def hits(self, data, span):
+        """Of the words of `data`, those in a span: (number of the word, its value), in their order."""
+        low, high = span.low, span.high
+        if self.word == 8:
+            sparse = self.sparse_hits(data, span)
+            if sparse is not None:
+                return sparse
+        words = memoryview(data)[:len(data) // self.word * self.word].cast(self.letter)
+        return ((i, value) for i, value in enumerate(words) if low <= value < high)
+
+    def sparse_hits(self, data, span):
+        """The same by a search for the keys; None where that is no faster."""
+        size = 8 - span.shift // 8
+        if len(span.keys) > KEYS_MOST:
+            return None
+        patterns = [key.to_bytes(size, "little") for key in span.keys]
+        if sum(map(data.count, patterns)) > len(data) // 8 // DENSE:
+            return None
+        found = []
+        for pattern in patterns:
             at = data.find(pattern)
             while at >= 0:
-                if at % word == half:
-                    yield at - half, int.from_bytes(data[at - half:at - half + word], "little")
+                if at & 7 == 8 - size:
+                    value = int.from_bytes(data[at + size - 8:at + size], "little")
+                    if span.low <= value < span.high:
+                        found.append((at >> 3, value))
                 at = data.find(pattern, at + 1)
+        if len(patterns) > 1:
+            found.sort()
+        return found
 
-    def pointers_in(self, start, data):
-        """(address of the word, page, number of the block) of pointers to live blocks."""
-        for at, value in self.words(data):
-            page = self.heap.page_of(value)
-            if page is None:
-                continue
-            block = self.heap.block_of(page, value)
-            if block is not None and self.heap.live(page)[block[0]]:
-                yield start + at, page, block[0]
+    def block_at(self, value):
+        """The page and the number of the live block that an address lies in, or None."""
+        page = self.heap.page_of(value)
+        block = self.heap.block_of(page, value) if page else None
+        return (page, block[0]) if block and self.heap.live(page)[block[0]] else None
 
-    def ranges(self):
-        """Writable memory that is not the library's: data of programs, stacks, other mappings."""
-        own = [(a.start, a.start + a.slices * self.heap.slice) for a in self.heap.arenas]
+    # ---- memory --------------------------------------------------------------------------------
+
+    def own(self):
+        """The library's memory, sorted, what lies side by side in one piece."""
+        slice_ = self.heap.slice
+        own = [(a.start, a.start + a.slices * slice_) for a in self.heap.arenas]
         own += [(a.at, a.at + a.meta_size) for a in self.heap.arenas]
         own += [(at, at + size) for at, size in self.heap.chunks]
-        own += [(p.first, p.first + p.slices * self.heap.slice) for p in self.heap.pages
-                if p.arena == 0]
+        own += [(p.first, p.first + p.slices * slice_) for p in self.heap.pages if p.arena == 0]
         own.append((self.heap.table, self.heap.table + self.heap.near_size))
         size = (1 << self.layout["far_bits"] - self.layout["slice_shift"]) * self.word
         own += [(at, at + size) for _, at in self.heap.far]
-        own.sort()
+        joined = []
+        for start, end in sorted(own):
+            if joined and start <= joined[-1][1]:
+                joined[-1][1] = max(joined[-1][1], end)
+            else:
+                joined.append([start, end])
+        return joined
+
+    def ranges(self):
+        """Writable memory that is not the library's: data of programs, stacks, other mappings."""
+        own = self.own()
+        starts = [start for start, _ in own]
         for mapping in self.heap.memory.mappings():
             if "w" not in mapping.access or mapping.name.startswith(("[v", "/dev/")):
                 continue
             at = mapping.start
-            for start, end in own:
-                if end <= at or start >= mapping.end:
+            for start, end in own[max(bisect_right(starts, at) - 1, 0):]:
+                if start >= mapping.end:
+                    break
+                if end <= at:
                     continue
                 if start > at:
                     yield at, start, mapping
-                at = max(at, end)
+                at = end
             if at < mapping.end:
                 yield at, mapping.end, mapping
 
     def read(self, start, end):
-        """The memory of a range in parts, what cannot be read left out."""
-        while start < end:
-            size = min(CHUNK, end - start)
-            data = self.heap.memory.read(start, size)
-            if data is None and size > 4096:
-                for at in range(start, start + size, 65536):
-                    data = self.heap.memory.read(at, min(65536, start + size - at))
-                    if data:
-                        yield at, data
-            elif data:
-                yield start, data
-            start += size
+        """The memory of a range in parts, what cannot be read and what was never touched left out."""
+        for low, high, is_there in self.heap.memory.parts(start, end):
+            if not is_there:
+                self.missing += high - low
+                continue
+            for at in range(low, high, CHUNK):
+                yield from self.read_part(at, min(at + CHUNK, high))
 
-    def roots(self):
-        """Pointers from outside of the heap: (where, page, number)."""
-        half = self.word
-        for value in self.heap.memory.registers():
-            page = self.heap.page_of(value)
-            block = self.heap.block_of(page, value) if page else None
-            if block and self.heap.live(page)[block[0]]:
-                yield None, page, block[0]
-        for start, end, _ in self.ranges():
-            start = -(-start // half) * half
-            for at, data in self.read(start, end):
-                yield from self.pointers_in(at, data)
+    def read_part(self, start, end):
+        data = self.heap.memory.read(start, end - start)
+        if data is not None:
+            yield start, data
+            return
+        # Half by half, down to single OS pages.
+        unit = self.heap.unit
+        middle = start + (end - start) // 2
+        middle = next((m for m in (-(-middle // unit) * unit, middle // unit * unit)
+                       if start < m < end), None)
+        if middle is None:
+            self.missing += end - start
+            return
+        yield from self.read_part(start, middle)
+        yield from self.read_part(middle, end)
 
-    def page_pointers(self, page):
-        """Pointers in the live blocks of a page: (address of the word, page, number)."""
-        live, size = self.heap.live(page), page.block_size
+    def outside(self):
+        """The same of all memory that is not the library's, with its mapping."""
+        for start, end, mapping in self.ranges():
+            for at, data in self.read(-(-start // self.word) * self.word, end):
+                yield at, data, mapping
+
+    def of_page(self, page):
+        """And of the blocks of a page, as far as they are the program's."""
+        live = self.heap.live(page)
         if not any(live):
             return
-        end = page.start + (page.block_size if self.heap.is_huge(page)
-                            else page.capacity * size)
-        read = 0
-        for at, data in self.read(page.start, end):
-            read += len(data)
-            for where, target, number in self.pointers_in(at, data):
-                own = (where - page.start) // size
-                if own < len(live) and live[own]:
-                    yield where, target, number
-        self.unread += end - page.start - read
+        before = self.missing
+        # The canary of a block that lies apart is in front of it, and its mapping ends with it.
+        end = page.start + page.block_size * page.blocks_made - self.layout["pad"]
+        if page.guarded:
+            end = min(end, page.guarded["data"] + max(page.guarded["data_size"],
+                                                      page.guarded["used_size"]))
+        yield from self.read(page.start, end)
+        self.unread += self.missing - before
 
     # ---- answers -------------------------------------------------------------------------------
 
     def leaks(self):
-        """Live blocks that cannot be reached from outside of the heap: (start, size, whether other
-        such blocks point to it), and how many live blocks there are. Those of pages that changed
-        meanwhile are neither, and all that they point to counts as reached."""
-        reached = Reached(self.edges())
+        """Live blocks that cannot be reached from outside of the heap, by size: how many, and the
+        addresses of some; and how many live blocks there are. Those of pages that changed meanwhile
+        are neither, and all that they point to counts as reached."""
+        reached = Reached(self.edges(), self.count)
         for page in self.heap.pages:
-            self.heap.live(page)
             if page.is_torn:
-                reached.add_all_of(page, self.heap)
-        for _, page, number in self.roots():
-            reached.add(page, number)
+                reached.add_all_of(page)
+        self.add_roots(reached)
         reached.follow()
         # What points to a block was read later than its page.
-        for page in {page.at: page for _, _, page in self.unreached(reached)}.values():
+        for page, _ in self.unreached(reached):
             if self.heap.has_changed(page):
                 page.is_torn = True
-                reached.add_all_of(page, self.heap)
+                reached.add_all_of(page)
         reached.follow()
-        pointed = reached.pointed_to_by_others()
-        lost = [(start, size, key(page, start) in pointed)
-                for start, size, page in self.unreached(reached)]
-        return lost, sum(not page.is_torn for _, _, page in self.heap.live_blocks())
+        lost = {}
+        for page, blocks in self.unreached(reached):
+            group = lost.setdefault(page.block_size, [0, []])
+            group[0] += len(blocks)
+            group[1] += [page.start + i * page.block_size for i in blocks[:5 - len(group[1])]]
+        return lost, sum(self.heap.live(page).count(1) for page in self.heap.pages
+                         if not page.is_torn)
 
     def edges(self):
-        """For each block that points to others: which."""
-        found = {}
+        edges = Edges(self.count)
         for page in self.heap.pages:
-            for where, target, number in self.page_pointers(page):
-                if key(page, where) != (target.at, number):
-                    found.setdefault(key(page, where), []).append((target, number))
-        return found
+            live = self.heap.live(page)
+            page.known = (page.start, page.block_size, len(live), page.number, live)
+        for page in self.heap.pages:
+            self.add_edges(edges, page)
+        edges.close()
+        return edges
+
+    def add_edges(self, edges, page):
+        """The innermost loop of all: it runs once for each pointer."""
+        page_at, shift, word = self.heap.by_slice.get, self.layout["slice_shift"], self.word
+        degree, add = edges.degree, edges.targets.append
+        start, size, _, number, live = page.known
+        for at, data in self.of_page(page):
+            offset = at - start
+            for i, value in self.hits(data, self.span):
+                target = page_at(value >> shift)
+                if target is None:
+                    continue
+                first, length, made, target_number, target_live = target.known
+                index = (value - first) // length
+                if 0 <= index < made and target_live[index]:
+                    source = (offset + i * word) // size
+                    if live[source] and source + number != index + target_number:
+                        degree[source + number] += 1
+                        add(index + target_number)
+
+    def add_roots(self, reached):
+        for value in self.heap.memory.registers():
+            block = self.block_at(value)
+            if block:
+                reached.add(block[0].number + block[1])
+        for _, data, _ in self.outside():
+            for _, value in self.hits(data, self.span):
+                block = self.block_at(value)
+                if block:
+                    reached.add(block[0].number + block[1])
 
     def unreached(self, reached):
-        for start, size, page in self.heap.live_blocks():
-            if not page.is_torn and key(page, start) not in reached.keys:
-                yield start, size, page
+        """Pages that stood still with the numbers of their live blocks that were not reached."""
+        for page in self.heap.pages:
+            live = self.heap.live(page)
+            if page.is_torn or live == reached.of(page):
+                continue
+            blocks = [i for i, (is_live, mark) in enumerate(zip(live, reached.of(page)))
+                      if is_live and not mark]
+            if blocks:
+                yield page, blocks
 
     def pointing_to(self, page, number, most=20):
         """Words that are addresses inside of a block: (where, what that is in words)."""
-        found = []
         start = page.start + number * page.block_size
-        for value in self.heap.memory.registers():
-            if start <= value < start + page.block_size:
-                found.append((None, "a register"))
-        for low, high, mapping in self.ranges():
-            low = -(-low // self.word) * self.word
-            for at, data in self.read(low, high):
-                for where, value in self.words(data):
-                    if start <= value < start + page.block_size:
-                        found.append((at + where, mapping.name or "a stack or another mapping"))
+        span = self.span_of([(start, start + page.block_size)],
+                            16 if page.block_size < 1 << 18 else 32)
+        found = [(None, "a register") for value in self.heap.memory.registers()
+                 if span.low <= value < span.high]
+        for at, data, mapping in self.outside():
+            found += [(at + i * self.word, mapping.name or "a stack or another mapping")
+                      for i, _ in self.hits(data, span)]
         for other in self.heap.pages:
-            for where, target, index in self.page_pointers(other):
-                if target is page and index == number:
-                    found.append((where, f"block {where - (where - other.start) % other.block_size:#x}"
-                                  f" of {other.block_size} bytes"))
+            for at, data in self.of_page(other):
+                for i, _ in self.hits(data, span):
+                    where = at + i * self.word
+                    index = (where - other.start) // other.block_size
+                    if self.heap.live(other)[index]:
+                        found.append((where, f"block {other.start + index * other.block_size:#x} "
+                                             f"of {other.block_size} bytes"))
             if len(found) > most:
                 break
         return found[:most]

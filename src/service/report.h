@@ -87,6 +87,7 @@ typedef struct mx_report_heap_s {
 
 typedef struct mx_report_s {
   bool is_exact;       // the system says what is present; else rows are what was touched
+  bool is_resident_known;  // else the system does not tell, and `resident` is the sum of the rows
   size_t resident;     // the sum of all rows, as the system counts
   mx_present_t rows[MX_ROW_COUNT];
   mx_report_bin_t bins[MX_BIN_COUNT];

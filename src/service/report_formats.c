@@ -57,6 +57,8 @@ void mx_report_json(mx_out_t* out, const mx_report_t* report) {
   // Said so that no linker leaves out what looks unused.
   mx_out_add(out, "  \"layout\": \"%p\",\n", (const void*)mx_layout);
   mx_out_add(out, "  \"is_exact\": %s,\n", report->is_exact ? "true" : "false");
+  mx_out_add(out, "  \"is_resident_known\": %s,\n",
+             report->is_resident_known ? "true" : "false");
   mx_out_add(out, "  \"resident\": %zu,\n  \"huge_os_pages\": %zu,\n  \"swapped\": %zu,\n",
              report->resident, report->huge_os, report->swapped);
   put_json_rows(out, report);
@@ -104,7 +106,9 @@ void mx_report_metrics(mx_out_t* out, const mx_report_t* report) {
     mx_out_add(out, "mimalloc_report_bytes{group=\"%s\",row=\"%s\"} %zu\n",
                mx_report_groups[field->group], field->name, report->rows[row].bytes);
   }
-  put_single(out, "resident_bytes", "memory present, the sum of all rows", report->resident);
+  if (report->is_resident_known) {
+    put_single(out, "resident_bytes", "memory present, the sum of all rows", report->resident);
+  }
   put_single(out, "huge_os_page_bytes", "memory in huge OS pages, which is not counted as present",
              report->huge_os);
   put_single(out, "swapped_bytes", "memory swapped out", report->swapped);

@@ -457,4 +457,7 @@ void mx_report_take(mx_report_t* report) {
     t.shared = SIZE_MAX;
   }
   settle_rows(&t);
+  report->is_resident_known = (report->resident != 0);
+  size_t shared;
+  if (!report->is_resident_known) report->resident = sum_of_walk(report, &shared);
 }

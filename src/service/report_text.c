@@ -103,7 +103,8 @@ static void put_advice(mx_out_t* out, const mx_report_t* report) {
 void mx_report_text(mx_out_t* out, const mx_report_t* report) {
   char amount[MX_AMOUNT_SIZE];
   mx_out_add(out, "memory report\n");
-  put_line(out, "  ", "resident", report->resident, report->resident);
+  put_line(out, "  ", report->is_resident_known ? "resident" : "touched by the library",
+           report->resident, report->resident);
   put_report_rows(out, report);
   if (report->huge_os > 0) {
     mx_out_add(out, "  and in huge OS pages, which do not count as resident: %s\n",
@@ -114,6 +115,9 @@ void mx_report_text(mx_out_t* out, const mx_report_t* report) {
   }
   if (!report->is_exact) {
     mx_out_add(out, "  The system does not say what is present: shown is what was touched.\n");
+  }
+  if (!report->is_resident_known) {
+    mx_out_add(out, "  Nor is the resident size known: what is not the library's is left out.\n");
   }
   put_report_bins(out, report);
   put_report_heaps(out, report);
