@@ -12,15 +12,15 @@ from itertools import accumulate, chain
 
 CHUNK = 1 << 20
 KEYS_MOST = 16
-DENSE = 6  # with a word that looks like an address among so many, each is looked at by itself
+DENSE = 12  # with a word that looks like an address among so many, each is looked at by itself
 
 # Words from `low` to below `high`. The parts of them above `shift` bits are `keys`, which are few.
 Span = namedtuple("Span", "low high shift keys")
 
 
 class Edges:
-    """Which blocks each block points to. The targets of all stand in one array, in the order of the
-    blocks."""
+    """Which blocks each block points to: the targets of all stand in one array, in the order of the
+    blocks, those of a block from `firsts` of its number on."""
 
     def __init__(self, count):
         self.degree, self.targets = array("I", bytes(4 * count)), array("I")
@@ -29,9 +29,6 @@ class Edges:
     def close(self):
         self.firsts = array("Q", chain((0,), accumulate(self.degree)))
         self.degree = None
-
-    def of(self, block):
-        return self.targets[self.firsts[block]:self.firsts[block + 1]]
 
 
 class Reached:
@@ -53,9 +50,11 @@ class Reached:
         return self.marks[page.number:page.number + page.blocks_made]
 
     def follow(self):
-        marks, waiting, of = self.marks, self.waiting, self.edges.of
+        marks, waiting = self.marks, self.waiting
+        firsts, targets = self.edges.firsts, self.edges.targets
         while waiting:
-            for block in of(waiting.pop()):
+            source = waiting.pop()
+            for block in targets[firsts[source]:firsts[source + 1]]:
                 if not marks[block]:
                     marks[block] = 1
                     waiting.append(block)
@@ -99,15 +98,14 @@ class Scan:
         patterns = [key.to_bytes(size, "little") for key in span.keys]
         if sum(map(data.count, patterns)) > len(data) // 8 // DENSE:
             return None
-        found = []
+        found, find, place = [], data.find, 8 - size
+        words = memoryview(data)[:len(data) & -8].cast("Q")
         for pattern in patterns:
-            at = data.find(pattern)
+            at = find(pattern)
             while at >= 0:
-                if at & 7 == 8 - size:
-                    value = int.from_bytes(data[at + size - 8:at + size], "little")
-                    if span.low <= value < span.high:
-                        found.append((at >> 3, value))
-                at = data.find(pattern, at + 1)
+                if at & 7 == place and span.low <= words[at >> 3] < span.high:
+                    found.append((at >> 3, words[at >> 3]))
+                at = find(pattern, at + 1)
         if len(patterns) > 1:
             found.sort()
         return found
