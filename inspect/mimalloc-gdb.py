@@ -9,7 +9,7 @@ import gdb
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from mimalloc_inspect import Refusal  # noqa: E402
-from mimalloc_inspect.cli import COMMANDS, open_heap  # noqa: E402
+from mimalloc_inspect.cli import COMMANDS, answer, open_heap  # noqa: E402
 from mimalloc_inspect.memory import Gdb  # noqa: E402
 
 
@@ -31,7 +31,7 @@ class Command(gdb.Command):
             if name == "address" and rest:
                 arguments = [hex(int(gdb.parse_and_eval(rest).cast(gdb.lookup_type("unsigned long")))
                                  & (1 << 64) - 1)]
-            for line in COMMANDS[name](open_heap(Gdb(gdb)), arguments):
+            for line in answer(open_heap(Gdb(gdb)), name, arguments):
                 gdb.write(line + "\n")
         except Refusal as refusal:
             raise gdb.GdbError(str(refusal)) from None

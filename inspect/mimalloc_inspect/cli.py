@@ -10,7 +10,7 @@ import time
 from . import Refusal
 from .draw import svg
 from .heap import Heap
-from .layout import find
+from .layout import copies, none_found
 from .memory import Core, Live
 from .report import Report, amount
 from .scan import Scan
@@ -30,7 +30,32 @@ program goes on, and need not be prepared.
 
 
 def open_heap(memory):
-    return Heap(memory, find(memory))
+    """Of a process with several copies of the library, the heap of the one that it uses: with the
+    most live blocks. `others` has the names of the rest."""
+    heaps, refused = [], None
+    for is_thorough in (False, True):
+        layouts, refused = copies(memory, is_thorough)
+        heaps = [Heap(memory, layout) for layout in layouts]
+        if any(heap.blocks_live() for heap in heaps):
+            break
+    if not heaps:
+        raise refused or none_found(memory)
+    best = max(heaps, key=lambda heap: (heap.blocks_live(), len(heap.arenas), len(heap.heaps)))
+    best.others = [heap.layout.name for heap in heaps if heap is not best]
+    return best
+
+
+def others_line(heap):
+    if heap.others:
+        yield (f"the library is there {len(heap.others) + 1} times: shown is {heap.layout.name}, "
+               f"which has the most live blocks, and not {', '.join(heap.others)}")
+
+
+def answer(heap, command, arguments):
+    """The lines of a command."""
+    if arguments != ["--json"]:
+        yield from others_line(heap)
+    yield from COMMANDS[command](heap, arguments)
 
 
 @contextlib.contextmanager
@@ -47,7 +72,7 @@ def looking_at(memory):
 
 def lines_of(memory, command, arguments):
     with looking_at(memory):
-        return list(COMMANDS[command](open_heap(memory), arguments))
+        return list(answer(open_heap(memory), command, arguments))
 
 
 def report(heap, arguments):
@@ -117,8 +142,8 @@ def leaks(heap, arguments):
     scan = Scan(heap)
     lost, count = scan.leaks()
     total = sum(size * number for size, (number, _) in lost.items())
-    yield (f"{sum(number for number, _ in lost.values())} of {count} live blocks cannot be reached: "
-           f"{amount(total).strip()}")
+    blocks = sum(number for number, _ in lost.values())
+    yield f"{blocks} of {count} live blocks cannot be reached: {amount(total).strip()}"
     for size, (number, starts) in sorted(lost.items(), key=lambda g: -g[0] * g[1][0])[:30]:
         some = " ".join(f"{s:#x}" for s in starts[:4])
         yield f"  {number} of {size} bytes: {some}{' ...' if number > 4 else ''}"
@@ -163,8 +188,9 @@ def top(memory, arguments):
         while True:
             subject = memory()
             with looking_at(subject):
-                found = Report(open_heap(subject))
-                lines = [*found.lines(), "", *found.histogram()]
+                heap = open_heap(subject)
+                found = Report(heap)
+                lines = [*others_line(heap), *found.lines(), "", *found.histogram()]
             screen.erase()
             height, width = screen.getmaxyx()
             for y, line in enumerate(lines[:height - 1]):

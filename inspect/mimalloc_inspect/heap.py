@@ -65,6 +65,7 @@ class Heap:
         self.near_size = layout.pointer(address["pagemap_near_size"])
         self.arenas, self.pages, self.heaps, self.theaps = [], [], {}, {}
         self.guarded, self.chunks, self.far = [], [], []
+        self.others = []  # names of the copies of the library that this is not the heap of
         self.by_slice, self.spares, self.spares_of = {}, set(), {}
         for subproc in self.chain(address["subproc_main"], "subproc.next", 10000):
             self.take_subproc(subproc)
@@ -396,6 +397,9 @@ class Heap:
             if not all(bits(arena.present, n)
                        for n in range(start // self.unit, last // self.unit + 1)):
                 found[i] = 0
+
+    def blocks_live(self):
+        return sum(page.blocks_live(self.layout) for page in self.pages)
 
     # ---- names ---------------------------------------------------------------------------------
 

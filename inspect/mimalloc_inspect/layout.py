@@ -69,43 +69,37 @@ def likely(mapping):
     return (0 if "mimalloc" in name else 1 if name.startswith("/") else 2, "x" in mapping.access)
 
 
-def places(memory):
+def places(memory, is_thorough):
+    """Where a description begins, and in which mapping. What was never touched is looked at only
+    where it has to be: that reads whole files, and makes them a part of the process."""
     for mapping in sorted(memory.mappings(), key=likely):
         size = mapping.end - mapping.start
         if not mapping.access.startswith("r") or size > LOOK_MOST or mapping.name.startswith("["):
             continue
-        if not mapping.name and not memory_follows_a_file(memory, mapping):
+        if not mapping.name and memory.names_files:
             continue
-        data = memory.read(mapping.start, size)
-        if data is None:
-            continue
-        for match in re.finditer(re.escape(MAGIC), data):
-            yield mapping.start + match.start(), mapping
+        parts = [(mapping.start, mapping.end, True)] if is_thorough else \
+            memory.parts(mapping.start, mapping.end)
+        for low, high in [part[:2] for part in parts if part[2]]:
+            data = memory.read(low, high - low) or b""
+            for match in re.finditer(re.escape(MAGIC), data):
+                yield low + match.start(), mapping
 
 
-def memory_follows_a_file(memory, mapping):
-    """Dumps may not say which file a segment is of."""
-    return memory.smaps() is None
-
-
-def find(memory):
-    """The description of the copy of the library that the process uses."""
+def copies(memory, is_thorough):
+    """The descriptions of the copies of the library in a process; and why one was refused."""
     found, refused = [], None
-    for at, mapping in places(memory):
+    for at, mapping in places(memory, is_thorough):
         try:
-            layout = Layout(memory, at)
+            found.append(Layout(memory, at))
         except (Refusal, TypeError, ValueError, struct.error) as error:
             refused = error if isinstance(error, Refusal) else refused
             continue
-        # One that nobody has allocated from has no heaps.
-        started = layout.at_field(layout.address["subproc_main"], "subproc.heaps") != 0
-        if started:
-            return layout
-        found.append(layout)
-    if found:
-        return found[0]
-    if refused:
-        raise refused
+        found[-1].name = mapping.name or f"what lies at {at:#x}"
+    return found, refused
+
+
+def none_found(memory):
     names = sorted({m.name for m in memory.mappings() if "mimalloc" in m.name})
-    raise Refusal(f"{memory.title} has no mimalloc that describes itself (3.5 or later)"
-                  + (f"; it has {', '.join(names)}" if names else ""))
+    return Refusal(f"{memory.title} has no mimalloc that describes itself (3.5 or later)"
+                   + (f"; it has {', '.join(names)}" if names else ""))

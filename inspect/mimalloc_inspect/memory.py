@@ -2,10 +2,11 @@
 """Memory to read from: of a running process, of a core dump, of the program in gdb.
 
 Each has: read(address, size), the bytes, or None where there are none; parts(start, end), the parts
-of a range that may have something other than zeros, and whether they can be read; mappings(), what there is at
-which addresses; threads(), names of threads by the number that the system gives them; roots(), the
-ranges that a program's own pointers lie in, and the words of its registers; leaves_out(address),
-whether what the program wrote there is missing; has_ended(), whether what was read may be of nothing.
+of a range that may have something other than zeros, and whether they can be read; mappings(), what
+there is at which addresses; threads(), names of threads by the number that the system gives them;
+registers(), the words of registers; leaves_out(address), whether what the program wrote there is
+missing; has_ended(), whether what was read may be of nothing; names_files, whether mappings without a
+name are of no file, which dumps may not say.
 """
 
 import os
@@ -28,6 +29,8 @@ def parse_maps(text):
 
 class Live:
     """A running process, which goes on meanwhile."""
+
+    names_files = True
 
     def __init__(self, pid):
         self.pid = pid
@@ -55,8 +58,8 @@ class Live:
         return data if len(data) == size else None
 
     def parts(self, start, end):
-        """Not the OS pages that are absent, which a look at would make present. Those of shared mappings
-        may be in memory all the same."""
+        """Not the OS pages that are absent, which a look at would make present. Those of shared
+        mappings may be in memory all the same."""
         if self.pagemap is None or any(m.start < end and start < m.end for m in self.shared):
             yield start, end, True
             return
@@ -156,6 +159,8 @@ class Pagemap:
 
 class Core:
     """A core dump, and the files that were mapped when it was made."""
+
+    names_files = False
 
     def __init__(self, path):
         try:
@@ -321,6 +326,7 @@ class Gdb:
                 self.live = Live(self.inferior.pid)
             except Refusal:
                 pass
+        self.names_files = self.live is not None
 
     def has_ended(self):
         return False

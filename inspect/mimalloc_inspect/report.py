@@ -267,7 +267,7 @@ class Report:
 
     def data(self):
         size = {n: 0 if n == self.layout["bin_huge"] else self.heap.bin_size(n) for n in self.bins}
-        return {"resident": self.resident, "rows": self.rows,
+        return {"resident": self.resident, "rows": self.rows, "other_copies": self.heap.others,
                 "bins": [{"block_size": size[n], "blocks": c[0], "live": c[1], "free": c[2]}
                          for n, c in sorted(self.bins.items())],
                 "heaps": [{"id": self.heap.heaps.get(at, (-1, 0))[0], "live": c[0], "free": c[1]}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What points where: a conservative look at all memory in which a pointer can lie.
 
-A word that is an address inside of a block counts as a pointer to it. Blocks have numbers, page after
-page, and what is known of each stands in arrays: a million of them are nothing out of the ordinary.
+A word that is an address inside of a block counts as a pointer to it. Blocks have numbers, page
+after page, and what is known of each stands in arrays: a million are nothing out of the ordinary.
 """
 
 from array import array
@@ -71,7 +71,8 @@ class Scan:
         for page in heap.pages:
             page.number = self.count
             self.count += page.blocks_made
-        self.span = self.span_of([(p.first, p.first + p.slices * heap.slice) for p in heap.pages], 32)
+        self.span = self.span_of([(p.first, p.first + p.slices * heap.slice) for p in heap.pages],
+                                 32)
 
     def span_of(self, ranges, shift):
         keys = set()
@@ -81,7 +82,7 @@ class Scan:
                     shift, sorted(keys))
 
     def hits(self, data, span):
-        """Of the words of `data`, those in a span: (number of the word, its value), in their order."""
+        """Of the words of `data`, those in a span: (number of the word, its value), in order."""
         low, high = span.low, span.high
         if self.word == 8:
             sparse = self.sparse_hits(data, span)
@@ -156,7 +157,7 @@ class Scan:
                 yield at, mapping.end, mapping
 
     def read(self, start, end):
-        """The memory of a range in parts, what cannot be read and what was never touched left out."""
+        """The memory of a range in parts, less what cannot be read and what was never touched."""
         for low, high, is_there in self.heap.memory.parts(start, end):
             if not is_there:
                 self.missing += high - low

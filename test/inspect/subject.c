@@ -5,6 +5,7 @@
 //   subject crash      the same, then damages a free block and crashes in malloc
 //   subject grow MIB   has so many MiB of small blocks, and waits
 //   subject busy       says it, and waits while threads allocate and free
+//   subject absent     has 4 GiB that it never touched, and waits
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,10 +19,14 @@
 
 #define KEPT 1000
 #define LOST 50
+#define LAST 1000
+#define TABLE (634880 / (int)sizeof(void*))
 
 static void* kept[KEPT];
 static void* huge;
 static void* inner;  // into the middle of a block
+static void** table;  // as long as its OS pages, and full of pointers only at its end
+static void* absent;
 
 __attribute__((noinline)) static void* make(size_t size) {
   void* const p = malloc(size);
@@ -38,6 +43,11 @@ __attribute__((noinline)) static void lose(void) {
     p[0] = q;
     q[0] = p;
   }
+}
+
+__attribute__((noinline)) static void make_table(void) {
+  table = (void**)make(TABLE * sizeof(void*));
+  for (int i = 1; i <= LAST; i++) table[TABLE - i] = make(900);
 }
 
 // Overwrites what calls left on the stack.
@@ -104,6 +114,7 @@ int main(int argc, char** argv) {
   inner = (char*)make(200) + 40;
   void* const freed = make(2000);
   const uintptr_t was = (uintptr_t)freed;
+  make_table();
   lose();
   clear_stack();
   pthread_t thread;
@@ -111,8 +122,10 @@ int main(int argc, char** argv) {
   if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
   pthread_barrier_wait(&barrier);
   if (strcmp(argv[1], "grow") == 0) grow((size_t)atol(argv[2]) << 20);
+  if (strcmp(argv[1], "absent") == 0 && (absent = calloc(4096, 1 << 20)) == NULL) return 77;
   free(freed);
-  printf("kept %p\nhuge %p\ninner %p\nfreed 0x%lx\n", kept[5], huge, inner, (unsigned long)was);
+  printf("kept %p\nhuge %p\ninner %p\nlast %p\nfreed 0x%lx\n", kept[5], huge, inner,
+         table[TABLE - 1], (unsigned long)was);
   fflush(stdout);
   if (strcmp(argv[1], "crash") == 0) crash();
   for (int i = 0; i < 3 && strcmp(argv[1], "busy") == 0; i++) {
