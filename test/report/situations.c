@@ -3,6 +3,8 @@
 // resident size as the system tells it, the library's report, and the same from before.
 //
 //   situations NAME      exit status 77: the system does not let us
+//   situations NAME text     the report after it as text; metrics: as metrics, behind those of the
+//                            statistics and a line of a zero byte and a new line
 //   situations --names
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -390,6 +393,23 @@ static int no_proc(void) {
   return 0;
 }
 
+// With so many file descriptors that the library can open none, or one at a time.
+static void limit_files(unsigned count) {
+  const struct rlimit few = {3 + count, 3 + count};
+  if (setrlimit(RLIMIT_NOFILE, &few) != 0) abort();
+  fill(BLOCKS, 64);
+}
+
+static int no_file(void) {
+  limit_files(0);
+  return 0;
+}
+
+static int one_file(void) {
+  limit_files(1);
+  return 0;
+}
+
 // ---- for signals -------------------------------------------------------------------------------
 
 static int say_ready(void) {
@@ -439,11 +459,27 @@ static const struct {
     {"handed_over", handed_over}, {"mapping", mapping}, {"shared", shared}, {"file", file},
     {"brk", brk_memory}, {"sleeping", sleeping}, {"running", running}, {"ended", ended},
     {"stacks", stacks}, {"subproc", subproc}, {"in_child", in_child},
-    {"beside_child", beside_child}, {"no_proc", no_proc},
+    {"beside_child", beside_child}, {"no_proc", no_proc}, {"no_file", no_file},
+    {"one_file", one_file},
 };
 
+static void print(const char* line, void* arg) { fputs(line, (FILE*)arg); }
+
+static int print_as(int (*make)(void), const char* format) {
+  const int code = make();
+  if (code != 0) return code;
+  const int is_text = (strcmp(format, "text") == 0);
+  if (!is_text) {
+    mi_stats_print_prometheus(print, stdout);
+    fwrite("\0\n", 1, 2, stdout);
+  }
+  mi_report(is_text ? MI_REPORT_TEXT : MI_REPORT_METRICS, print, stdout);
+  fflush(stdout);
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  const char* const name = (argc == 2 ? argv[1] : "");
+  const char* const name = (argc >= 2 ? argv[1] : "");
   if (strcmp(name, "ready_busy") == 0) return ready_busy();
   if (strcmp(name, "ready_idle") == 0) return ready_idle();
   if (strcmp(name, "ready_own") == 0) return ready_own();
@@ -455,6 +491,7 @@ int main(int argc, char** argv) {
     if (strcmp(name, situations[i].name) != 0) continue;
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     touch(text, sizeof(text));
+    if (argc == 3) _exit(print_as(situations[i].make, argv[2]));
     printf("{\n");
     report("before", ",");
     const int code = situations[i].make();
