@@ -1341,7 +1341,8 @@ mi_decl_export void mi_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id, 
                                                     void* arg) mi_attr_noexcept;
 
 /// Prints the statistics in the text format that Prometheus reads from a server (version 0.0.4),
-/// each with a `# HELP` and a `# TYPE` line, to `out` with `arg`.
+/// each with a `# HELP` and a `# TYPE` line, to `out` with `arg`. This is no OpenMetrics, which
+/// names counters in another way.
 mi_decl_export void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept;
 
 /// What mi_report() prints.
@@ -1353,7 +1354,8 @@ typedef enum mi_report_format_e {
 
 /// Prints where the resident memory of the process is: each byte of it in one row, from live blocks
 /// to the stacks of threads, and what would make it less. The rows add up to the resident size that
-/// the system tells. Other threads may go on meanwhile. Allocates nothing.
+/// the system tells, or, where it does not, are the library's own alone. Other threads may go on
+/// meanwhile. Allocates nothing.
 /// @param format  text, JSON or metrics
 /// @param out     gets the text, some lines at a time; NULL: where messages go
 /// @param arg     goes to `out`
