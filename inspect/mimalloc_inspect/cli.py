@@ -149,8 +149,8 @@ def leaks(heap, arguments):
         yield f"  {number} of {size} bytes: {some}{' ...' if number > 4 else ''}"
     torn = sum(page.is_torn for page in heap.pages)
     if torn:
-        yield (f"{torn} of {len(heap.pages)} pages changed meanwhile: their blocks are left out (all "
-               "are told of a process that stands still)")
+        yield (f"{torn} of {len(heap.pages)} pages changed meanwhile: their blocks are left out (of "
+               "a process that stands still only those of pages that a thread was at work on)")
     if scan.unread:
         yield (f"{amount(scan.unread).strip()} of pages cannot be read: what only these point to "
                "counts as not reached")
