@@ -6,8 +6,8 @@
 
 Each TARGET (calls, threads, options, numbers; all of them if none is named) is compiled with the library by
 afl-clang-fast, as a release, and searched for its share of the minutes from the kept inputs on. An
-input that crashes or hangs is kept in OUT/TARGET/found, where the replaying program of the target, or an
-entry in the corpus, takes it from.
+input that crashes or hangs is kept in OUT/TARGET/found, where the replaying program of the target takes it from.
+The commands that make one small (afl-tmin), and keep it in the corpus for every later test, are printed.
 Exit status 0: nothing was found; 1: something was, or a target did not run; 77: there is no AFL++.
 """
 
@@ -44,17 +44,26 @@ def compiled(target, folder):
 
 def search(target, program, folder, seconds):
     """What is known of the search; None: it did not run."""
-    found = folder / "found"
+    found, words = folder / "found", HERE / f"words/{target}.dict"
+    dictionary = ["-x", words] if words.exists() else []
     shutil.rmtree(found, ignore_errors=True)
     with open(folder / "log", "w", encoding="utf-8") as log:
         subprocess.run(["afl-fuzz", "-i", HERE / "corpus" / target, "-o", found, "-V", str(seconds), "-t", "10000",
-                        "-G", "2048", "--", program], env=dict(os.environ, **SETTINGS), stdin=subprocess.DEVNULL,
+                        "-G", "2048", *dictionary, "--", program], env=dict(os.environ, **SETTINGS), stdin=subprocess.DEVNULL,
                        stdout=log, stderr=log, check=False)
     told = found / "default/fuzzer_stats"
     if not told.exists():
         print("".join((folder / "log").read_text().splitlines(keepends=True)[-12:]))
         return None
     return dict(re.findall(r"^(\w+) +: (.*)$", told.read_text(), re.M))
+
+
+def say_what_next(target, program, folder):
+    """How the first of what was found becomes a test."""
+    files = sorted(f for kind in ("crashes", "hangs") for f in (folder / "found/default" / kind).glob("id:*"))
+    if files:
+        print(f"  afl-tmin -i '{files[0]}' -o {folder}/small -- {program}\n"
+              f"  cp {folder}/small {HERE}/corpus/{target}/found-afl-$(sha1sum <{folder}/small | cut -c1-8)")
 
 
 def main():
@@ -73,7 +82,8 @@ def main():
     for target in targets:
         folder = options.out.resolve() / target
         folder.mkdir(parents=True, exist_ok=True)
-        told = search(target, compiled(target, folder), folder, seconds)
+        program = compiled(target, folder)
+        told = search(target, program, folder, seconds)
         if told is None or int(told["execs_done"]) == 0:
             print(f"FAIL {target}: it did not run", flush=True)
             bad += 1
@@ -83,6 +93,7 @@ def main():
         print(f"{'FAIL' if wrong else 'ok':4} {target}: {told['execs_done']} inputs, {told['corpus_count']} kept, "
               f"{told['edges_found']} of {told['total_edges']} edges, {told['saved_crashes']} crashes, "
               f"{told['saved_hangs']} hangs", flush=True)
+        say_what_next(target, program, folder)
     return 1 if bad else 0
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Negative controls of the fuzz targets: a library with a deliberate mistake, one for each of some kinds,
-has to fail random inputs that the library as it is passes.
+has to fail inputs by chance that the library as it is passes.
 
   test_controls.py [TARGET...]
 
 A mistake is a change of one place of the source. The library is compiled anew with it as one file, with
-the target and the program that replays inputs; `surface` loads it beside the C library.
+the target and the program that replays inputs; `surface` loads it beside the C library. `options` begins
+from the kept inputs, which all pass: it is a changed one that has to find the mistake.
 Exit status 0: each was found, and the unchanged library passes; 1: not.
 """
 
@@ -24,6 +25,7 @@ CC = os.environ.get("CC", "cc").split()
 FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-fPIC",
          "-fno-builtin-malloc", "-ftls-model=initial-exec"]
 INPUTS, SEED = 60, 3
+INPUTS_OF = {"options": 30000}
 
 # What is wrong, where, the text there and what stands in its place.
 CONTROLS = {
@@ -34,6 +36,12 @@ CONTROLS = {
          "if (page->used == 0) {\n      mx_page_release(page);", "if (true) {\n      mx_page_release(page);"),
         ("the child of a fork has its parent's locks", "os/lock.c", "return mx_fork_let_go(lock);",
          "return (lock->fork_level = 0) == 0;"),
+    ],
+    "options": [
+        ("a value of an option ends the process", "service/option_names.c",
+         "const bool negative = (*text == '-');", "if (text[0] == '7' && text[1] == '3') abort();\n  const bool negative = (*text == '-');"),
+        ("a value that is twice too long ends the process", "service/option_names.c",
+         "    if (++length > VALUE_MAX) return false;", "    if (++length > 2 * VALUE_MAX) abort();"),
     ],
     "surface": [
         ("an alignment of three is none", "api/api_posix.c",
@@ -77,8 +85,23 @@ def compiled(folder, target, control):
         subprocess.run([*common, "-fno-builtin", "-o", program, *own, "-ldl"], check=True)
         environment["FUZZ_LIBRARY"] = str(library)
     else:
+        if target == "options":  # it brings one of the sources itself, and looks for it beside its own folder
+            library = sources / "static.c"
+            library.write_text(library.read_text().replace('#include "service/option_names.c"\n', ""))
+            own[0] = folder / "test/fuzz/options.c"
+            own[0].parent.mkdir(parents=True, exist_ok=True)
+            for name in ("options.c", "fuzz.h"):
+                shutil.copy(HERE / name, own[0].parent)
         subprocess.run([*common, "-DMI_STATIC_LIB", "-o", program, *own, sources / "static.c", "-lpthread"], check=True)
-    return [program, "--random", str(INPUTS), str(SEED)], environment
+    kept = ["--words", HERE / "words/options.dict", HERE / "corpus/options"] if target == "options" else []
+    return [program, *kept, "--random", str(INPUTS_OF.get(target, INPUTS)), str(SEED)], environment
+
+
+def missing_words():
+    """Options that the words of `options` do not have."""
+    words = (HERE / "words/options.dict").read_text()
+    names = re.findall(r"^  X\(\w+, (\w+), ", (ROOT / "src/base/options.h").read_text(), re.M)
+    return [name for name in names if f'"MIMALLOC_{name}="\n' not in words] if names else ["all"]
 
 
 def outcome(folder, target, control):
@@ -91,8 +114,10 @@ def outcome(folder, target, control):
         return "it never ended"
     if done.returncode == 0:
         return None
-    said = [line for line in done.stderr.splitlines() if re.search(r"\S", line) and "fuzz-found" not in line]
-    return f"status {done.returncode}: {said[-1][:100] if said else ''}"
+    if target == "options" and not (folder / "fuzz-found").exists():
+        raise SystemExit("a kept input finds it, which says nothing of changed ones")
+    said = [line for line in done.stderr.splitlines() if re.search(r"\S", line) and not re.search("fuzz-found|/corpus/", line)]
+    return f"status {done.returncode}: {said[-1][:100] if said else 'it stopped'}"
 
 
 def main():
@@ -105,6 +130,9 @@ def main():
             good = (ended is None) == (control is None)
             bad += not good
             print(f"{'ok' if good else 'FAIL':4} {target}: {what}: {ended or 'all inputs pass'}", flush=True)
+    for name in missing_words():
+        print(f"FAIL words/options.dict: no {name}")
+        bad += 1
     return 1 if bad else 0
 
 
