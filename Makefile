@@ -18,6 +18,9 @@ FRESH ?=
 COMPILERS ?=
 # How long `make fuzz-afl` searches, its targets together.
 MINUTES ?= 5
+# What `make nightly` runs, one after another, and for how long mutants are tried.
+NIGHT ?= fuzz prove options environment soak mutants
+NIGHT_MINUTES ?= 360
 # `make test REAL=no` leaves out the tests with real programs, and their installation.
 REAL ?= yes
 # What `make run` runs: the C compiler compiles the library that serves it.
@@ -38,7 +41,7 @@ TEST_NEEDS := $(BUILD_NEEDS) c++:g++ python3:python3 nm:binutils pkg-config:pkg-
 # The other platforms that `make test` tries.
 TEST_PLATFORMS := linux-musl linux-i386 linux-aarch64 windows-x86_64 wasi
 
-.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick baseline prove coverage fuzz-afl platforms kernels fresh compilers docs install clean
+.PHONY: build help run test-needs test environment probes bench bench-traces bench-quick baseline prove coverage fuzz-afl nightly platforms kernels fresh compilers docs install clean
 
 build: $(LIBRARY)
 	@echo "Built $(LIBRARY). \`make help\` lists what else can be made."
@@ -56,6 +59,9 @@ help:
 	@echo "                  judges the protocols between threads by herd7"
 	@echo "make coverage     which branches the tests take, as pages: out/coverage/pages/index.html"
 	@echo "make fuzz-afl     searches with AFL++ for what the fuzz targets do not hold: MINUTES=5 in all"
+	@echo "make nightly      what takes hours: an hour of search for each fuzz target and build, soaks of six hours,"
+	@echo "                  all proofs, all option values, all environments, and mutants for NIGHT_MINUTES=360;"
+	@echo "                  make nightly NIGHT='fuzz soak' these only"
 	@echo "make bench        the benchmark suite against other allocators"
 	@echo "make bench-traces replays recordings of programs with all of these allocators"
 	@echo "make bench-quick  the same in a few minutes"
@@ -63,7 +69,8 @@ help:
 	@echo "make platforms    builds and tests what this machine can for other platforms"
 	@echo "make kernels      boots real kernels in emulated machines and runs the tests on them;"
 	@echo "                  make kernels ROWS='bookworm sid' these only"
-	@echo "make fresh        the commands above on new minimal systems: Debian 11, 12, 13 and sid"
+	@echo "make fresh        make run on new minimal systems: Debian 11, 12, 13 and sid; with FRESH=test"
+	@echo "                  make test on Debian 12"
 	@echo "make compilers    gcc 9 to 16 and clang 13 to 23 with many options, each on such a system"
 	@echo "make docs         makes pages of the documents and the interface: out/doc/html/index.html"
 	@echo "make install      installs under PREFIX ($(PREFIX))"
@@ -159,6 +166,24 @@ coverage:
 fuzz-afl:
 	@cmake/need.sh "Searching with AFL++" afl-clang-fast:afl++ $(PYTHON):python3
 	$(PYTHON) test/fuzz/afl.py --minutes $(MINUTES)
+
+# A part that fails does not keep the others from being run. The build is one of its own, in which clang's fuzzer
+# goes on from the inputs of the nights before; results of mutants are kept as well (out/mutate), so that some nights
+# try them all.
+nightly:
+	@cmake/need.sh "Testing for hours" $(TEST_NEEDS) afl-clang-fast:afl++
+	@mkdir -p out/nightly
+	@$(CMAKE) -S . -B out/nightly -DCMAKE_BUILD_TYPE=Release -DMI_TEST_HEAVY=ON $(CMAKE_ARGS) \
+	  >out/nightly/configure.log || { cat out/nightly/configure.log; exit 1; }
+	@$(CMAKE) --build out/nightly --parallel $(JOBS) >out/nightly/build.log || { tail -n 40 out/nightly/build.log; exit 1; }
+	@status=0; for part in $(NIGHT); do echo "== nightly: $$part"; \
+	  if [ $$part = mutants ]; then \
+	    $(PYTHON) tools/mutate.py --minutes $(NIGHT_MINUTES) --jobs $(JOBS) --survivors || status=1; \
+	  else \
+	    [ $$part != prove ] || $(PYTHON) test/prove/prove.py --get --list >/dev/null; \
+	    ctest --test-dir out/nightly -L "^$$part(-users)?-heavy\$$" --output-on-failure || status=1; \
+	  fi; \
+	done; exit $$status
 
 platforms:
 	@cmake/need.sh "Building for other platforms" $(BUILD_NEEDS) $(PYTHON):python3

@@ -20,8 +20,8 @@ Results are kept in out/mutate: a run that was stopped goes on where it was; a c
 anew, and what survived is tried again when tests have changed. tools/equivalent.txt lists the changes
 that change nothing, which do not count as survivors.
 
-Prints a table by file of these mutants, with --survivors the changes that nobody noticed; --table writes one by folder
-into a document. Exit status 0; 1 where less than --least percent were killed, or nothing was tried.
+Prints a table by file of these mutants, with --survivors the changes that nobody noticed; --table writes one into a
+document, by folder and, of the folders base to alloc, by file. Exit status 0; 1 where less than --least percent were killed, or nothing was tried.
 """
 
 import argparse
@@ -47,6 +47,7 @@ OUT = ROOT / "out" / "mutate"
 EQUIVALENT = ROOT / "tools" / "equivalent.txt"
 MARKS = "<!-- mutants: begin (written by `tools/mutate.py --table`) -->\n", "<!-- mutants: end -->\n"
 FOLDERS = ("base", "mem", "arena", "page", "heap", "alloc", "host", "service", "api", "profile", "override")
+CORE_FOLDERS = FOLDERS[:FOLDERS.index("alloc") + 1]
 CC = os.environ.get("CC", "gcc").split()
 CXX = os.environ.get("CXX", "g++").split()
 BUILDS = {"release": ["-DNDEBUG", "-DMI_BUILD_RELEASE"], "debug": ["-DMI_DEBUG=2"],
@@ -748,13 +749,16 @@ HEAD = "mutants | tried | change nothing | killed | survived | by |\n| --- | ---
 
 
 def write_table(path, rows):
-    text = "| folder | " + HEAD
+    text, by_file = "| folder | " + HEAD, "\n| file | " + HEAD
     for folder in FOLDERS:
         total = Row()
         for file, row in rows.items():
             if file.startswith(folder + "/"):
                 total.add(row)
+                if folder in CORE_FOLDERS and row.tried:
+                    by_file += f"| {file} | {row.cells()} |\n"
         text += f"| {folder} | {total.cells()} |\n"
+    text += by_file
     document = pathlib.Path(path).read_text()
     before, rest = document.split(MARKS[0])
     pathlib.Path(path).write_text(before + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
