@@ -39,9 +39,9 @@ CONTROLS = {
     ],
     "options": [
         ("a value of an option ends the process", "service/option_names.c",
-         "const bool negative = (*text == '-');", "if (text[0] == '7' && text[1] == '3') abort();\n  const bool negative = (*text == '-');"),
+         "const bool negative = (*text == '-');", "if (text[0] == '7' && text[1] == '3') __builtin_abort();\n  const bool negative = (*text == '-');"),
         ("a value that is twice too long ends the process", "service/option_names.c",
-         "    if (++length > VALUE_MAX) return false;", "    if (++length > 2 * VALUE_MAX) abort();"),
+         "    if (++length > VALUE_MAX) return false;", "    if (++length > 2 * VALUE_MAX) __builtin_abort();"),
     ],
     "surface": [
         ("an alignment of three is none", "api/api_posix.c",
