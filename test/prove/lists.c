@@ -164,7 +164,7 @@ void prove_list_put_back(void) {
 
 // prove: fresh blocks are linked in an order of the key's that has each of a group once
 // bound: all keys, any two places of a group
-// builds: secure64
+// builds: secure64 secure32
 // mutant: page/blocks.c: (random >> 20 | 1) => (random >> 20)
 void prove_list_scatter(void) {
   const uint32_t random = nondet_uint32();
@@ -177,7 +177,7 @@ void prove_list_scatter(void) {
 
 // prove: a link that leads out of its page's reach ends the list and is reported
 // bound: all links and keys
-// builds: secure64
+// builds: secure64 secure32
 // addresses: yes
 // mutant: page/freelist.h: if (mx_unlikely(!mx_link_leads_home(page, block, link))) { => if (link == 0) {
 void prove_list_sees_strangers(void) {

@@ -30,7 +30,6 @@ void prove_option_is_read_within(void) {
 // prove: digits mean their number, and a sign its negative
 // bound: all numbers of up to five digits
 // unwind: 9
-// builds: release64 release32
 // mutant: service/option_names.c: number = number * 10 + digit; => number = number * 10 + digit + (number > 9998);
 void prove_option_numbers(void) {
   const size_t length = any_text(6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Proves of requests: no sum of size, alignment, offset and padding overflows, and what comes back
-// lies in its block, aligned as asked.
+// lies in its block, aligned as asked; of a block that moves all is copied that both have room for.
 #include "heap/thread_life.h"
 
 // Copies and fills in plain C: the checker has no body for the compiler's.
@@ -9,11 +9,32 @@
 #undef memset
 #define memcpy prove_copy
 #define memset prove_fill
+// What a block that moves is copied and cleared by: noted and not done, as blocks are addresses there.
+typedef struct act { uintptr_t to, from; size_t size; unsigned count; } act_t;
+static act_t prove_copied, prove_cleared;
+static uintptr_t prove_old;  // the block that moves, or 0
+static size_t prove_old_usable;
+static void note(act_t* act, const void* to, const void* from, size_t size) {
+  act->to = (uintptr_t)to;
+  act->from = (uintptr_t)from;
+  act->size = size;
+  act->count++;
+}
+
 static void* prove_copy(void* to, const void* from, size_t size) {
+  if (prove_old != 0) {
+    note(&prove_copied, to, from, size);
+    return to;
+  }
   for (size_t i = 0; i < size; i++) ((uint8_t*)to)[i] = ((const uint8_t*)from)[i];
   return to;
 }
 static void* prove_fill(void* p, int byte, size_t size) {
+  if (prove_old != 0) {
+    claim(byte == 0);
+    note(&prove_cleared, p, NULL, size);
+    return p;
+  }
   for (size_t i = 0; i < size; i++) ((uint8_t*)p)[i] = (uint8_t)byte;
   return p;
 }
@@ -58,7 +79,7 @@ static mx_page_t prove_page;
 // The block that some allocation answers: its address, which is never followed, and its bytes.
 static uintptr_t prove_block;
 static size_t prove_usable;
-static bool prove_failed, prove_forgone;
+static bool prove_failed, prove_forgone, prove_freed;
 
 static void start(void) {
   mx_facts.os_page = 4096;
@@ -67,8 +88,13 @@ static void start(void) {
   prove_failed = prove_forgone = false;
 }
 
-// Another block may be had then.
+// Another block may be had then. One that moved is freed once, and nothing is copied from it afterwards.
 static void prove_free(void* p) {
+  if (prove_old != 0 && (uintptr_t)p == prove_old) {
+    claim(prove_copied.count == 1 && !prove_freed);
+    prove_freed = true;
+    return;
+  }
   claim(p == NULL || (uintptr_t)p == prove_block);
   prove_block = 0;
 }
@@ -78,6 +104,14 @@ void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
 }
 
 void mx_free_slow(void* p) { prove_free(p); }
+
+// What moves, if anything does, is no part of what is had meanwhile; and where the new block ends is an address
+// that the checker can add to.
+static void apart_from_old(void) {
+  if (prove_old == 0) return;
+  assume(prove_block <= ADDRESSES / 2 && prove_usable <= ADDRESSES / 2);
+  assume(prove_old < prove_block || prove_old - prove_block > prove_usable);
+}
 
 // A block that shares its page: at least as large as it must be, and at least as aligned as that
 // size is, up to a slice, or what colors leave of it. bins-keep-alignment and page-keeps-alignment
@@ -89,6 +123,7 @@ static void* give_shared(size_t size) {
   if (padded < MX_COLOR_SPAN && nondet_bool()) align = mx_min(align, MX_COLOR_STEP_MIN);
   prove_block = any_size(MX_SLICE_SIZE, ADDRESSES - 2 * MX_BIN_MAX_SIZE) & ~(align - 1);
   prove_usable = any_size(padded, MX_BIN_MAX_SIZE) - MX_PAD;
+  apart_from_old();
   return (void*)prove_block;
 }
 
@@ -103,6 +138,7 @@ static void* give_alone(size_t size, size_t align) {
   if (fails(size)) return NULL;
   prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(mx_max(align, MX_SLICE_SIZE) - 1);
   prove_usable = size;
+  apart_from_old();
   return (void*)prove_block;
 }
 
@@ -132,6 +168,7 @@ void* mx_zeroblock_alloc(size_t align) {
   if (nondet_bool()) return NULL;
   prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);
   prove_usable = 0;
+  apart_from_old();
   return (void*)prove_block;
 }
 void mx_call_begins_pending(void) {}
@@ -161,6 +198,19 @@ static bool mx_harden_shrinks(void* block, size_t size) {
   if (nondet_bool()) return false;
   mx_harden_shrink(block, size);
   return true;
+}
+bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero, bool must) {
+  (void)size, (void)zero, (void)must;
+  claim(page == &prove_page && (uintptr_t)block == prove_old);
+  return nondet_bool();
+}
+void mx_vmem_copy(void* to, const void* from, size_t size) { prove_copy(to, from, size); }
+// Under canaries what was asked for, else all there is.
+size_t mx_usable_size(const void* p) {
+  if (prove_old != 0 && (uintptr_t)p == prove_old) return prove_old_usable;
+  const uintptr_t at = (uintptr_t)p - prove_block;
+  claim(at <= prove_usable);
+  return prove_usable - at;
 }
 void mx_harden_alloc_huge(void* block, size_t size, bool zero) { (void)block, (void)size, (void)zero; }
 
@@ -249,4 +299,60 @@ void prove_growth(void) {
   const size_t got = with_room(size, old);
   claim(got >= size);
   claim(got - size <= size / 8);
+}
+
+static void* start_move(size_t usable) {
+  start();
+  prove_old = any_size(MX_SLICE_SIZE, ADDRESSES);
+  prove_old_usable = usable;
+  return (void*)prove_old;
+}
+
+// All of the old block that the new one has room for is copied once, to where the new one begins, before the
+// old one is freed; without a new one nothing happens to the old one.
+static void claim_moved(const void* fresh, size_t keep) {
+  if (fresh == NULL || (uintptr_t)fresh == prove_old) {
+    claim(prove_copied.count == 0 && prove_cleared.count == 0 && !prove_freed);
+    return;
+  }
+  claim(prove_freed && prove_copied.count == 1);
+  claim(prove_copied.to == (uintptr_t)fresh && prove_copied.from == prove_old);
+  claim(prove_copied.size == keep);
+  claim((uintptr_t)fresh - prove_block <= prove_usable);
+  claim(keep <= prove_usable - ((uintptr_t)fresh - prove_block));
+}
+
+// prove: a block that moves is copied whole, or as far as the new one goes, to where that begins, before
+//   it is freed; what a cleared one has behind that is cleared, and no more; where there is no memory the block
+//   stays as it is
+// bound: all old and new sizes, alignments and offsets that the interface lets pass; new blocks at addresses
+//   and of sizes to 2^54, of 32 bits to 2^22
+// long: yes
+// addresses: yes
+// mutant: alloc/realloc.c: const size_t keep = mx_min(old_usable, size); => const size_t keep = old_usable;
+void prove_realloc_moves(void) {
+  const size_t old = any_size(0, MX_MAX_ALLOC), size = any_size(1, SIZE_MAX), offset = nondet_size();
+  void* const p = start_move(old);
+  const size_t align = (nondet_bool() ? 0 : (size_t)1 << any_size(0, 8 * sizeof(size_t) - 1));
+  assume(align == 0 || (offset & (align - 1)) == 0 || align <= MX_SLICE_SIZE);
+  const bool zero = nondet_bool();
+  const void* const fresh = move_block(&prove_theap, p, old, size, align, offset, zero);
+  const size_t keep = mx_min(old, size);
+  claim_moved(fresh, keep);
+  if (fresh == NULL) return;
+  const size_t usable = mx_usable_size(fresh);
+  claim(prove_cleared.count == (zero && usable > keep));
+  if (prove_cleared.count != 0) {
+    claim(prove_cleared.to == (uintptr_t)fresh + keep && prove_cleared.size == usable - keep);
+  }
+}
+
+// prove: so is one that the fast path moves
+// bound: all old sizes, all new ones below those that get room for more
+// addresses: yes
+// mutant: alloc/realloc.c: memcpy(fresh, p, keep); => memcpy(fresh, p, size);
+void prove_realloc_copies(void) {
+  const size_t old = any_size(0, MX_BIN_MAX_SIZE), size = any_size(1, MX_ROOM_MIN - 1);
+  void* const p = start_move(old);
+  claim_moved(mx_realloc_copied(&prove_theap, p, old, size), mx_min(old, size));
 }
