@@ -36,7 +36,11 @@ class Page:
         if self.is_huge:
             return self.blocks_made
         rests = self.lend & layout["page_rests"]
-        return min(max(self.used - (1 if self.is_owned and not rests else 0), 0), self.capacity)
+        freed = (1 if self.is_owned and not rests else 0)
+        # What other threads freed counts as used until the page's thread collects it.
+        if layout["remote_count_shift"]:
+            freed += self.remote >> layout["remote_count_shift"]
+        return min(max(self.used - freed, 0), self.capacity)
 
 
 SPARES_MOST = 8  # of a bin, as in alloc/slow.c

@@ -133,11 +133,13 @@ static mx_report_row_t row_of_free(taking_t* t, const mx_page_t* page, size_t li
   return owner_sleeps(t, page) ? MX_ROW_free_sleeping : MX_ROW_free_partial;
 }
 
+// What other threads freed counts as used until the page's thread collects it.
 static size_t live_in(const mx_page_t* page, size_t capacity) {
   const size_t used = mx_peek_uint32(&page->used);
   const bool is_owned = ((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   const bool rests = ((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) != 0);
-  return mx_min(used - (is_owned && !rests && used > 0 ? 1 : 0), capacity);
+  const size_t freed = mx_remote_count(page) + (is_owned && !rests ? 1 : 0);
+  return mx_min(used > freed ? used - freed : 0, capacity);
 }
 
 // What sizes may have been rounded up by in blocks of this one.

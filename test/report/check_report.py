@@ -50,6 +50,7 @@ EXPECTED = {
     "running": {"free_partial": (6000 * 512 * .8, 6000 * 512 * 1.1),
                 "free_sleeping": (0, 64 * KIB)},
     "ended": {"free_abandoned": (16 * 3000 * 512 * .8, 16 * 3000 * 512 * 1.1)},
+    "freed_by_another": {"live": (0, 16 * KIB)},
     "stacks": {"stacks": (16 * 512 * KIB, 16 * 600 * KIB), "anonymous": (-MIB, MIB)},
     "subproc": {"live": (10000 * 512, 10000 * 512 * 1.05)},
     "in_child": {"live": (66666 * 100, 66667 * 112 * 1.05)},

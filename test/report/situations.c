@@ -347,6 +347,20 @@ static int ended(void) {
   return 0;
 }
 
+static void* free_filled(void* argument) {
+  for (size_t i = 0; i < 40000; i++) mi_free(blocks[i]);
+  return argument;
+}
+
+// In pages that nobody has and in those of the thread that made them.
+static int freed_by_another(void) {
+  pthread_t other;
+  fill(40000, 700);
+  if (pthread_create(&other, NULL, free_filled, NULL) != 0) abort();
+  pthread_join(other, NULL);
+  return 0;
+}
+
 static int stacks(void) {
   static const job_t job = {10, 100, 1, 1, 0, 1, 0, 0};
   run(&job, THREADS);
@@ -458,6 +472,7 @@ static const struct {
     {"many_heaps", many_heaps}, {"heaps_gone", heaps_gone},
     {"handed_over", handed_over}, {"mapping", mapping}, {"shared", shared}, {"file", file},
     {"brk", brk_memory}, {"sleeping", sleeping}, {"running", running}, {"ended", ended},
+    {"freed_by_another", freed_by_another},
     {"stacks", stacks}, {"subproc", subproc}, {"in_child", in_child},
     {"beside_child", beside_child}, {"no_proc", no_proc}, {"no_file", no_file},
     {"one_file", one_file},
