@@ -8,6 +8,7 @@ set(mi_source_names
   os/libc.c
   os/linux.c
   os/linux_nolibc.c
+  os/linux_tags.c
   os/lock.c
   os/missing.c
   os/pause.c
@@ -79,6 +80,7 @@ set(mi_source_names
   alloc/sample.c
   alloc/slow.c
   alloc/spare.c
+  alloc/tags.c
   alloc/verify.c
   alloc/zeroblock.c
   host/cxx.c

@@ -18,6 +18,7 @@
 #include "os/libc.c"
 #include "os/linux.c"
 #include "os/linux_nolibc.c"
+#include "os/linux_tags.c"
 #include "os/lock.c"
 #include "os/missing.c"
 #include "os/pause.c"
@@ -94,6 +95,7 @@
 #include "alloc/sample.c"
 #include "alloc/slow.c"
 #include "alloc/spare.c"
+#include "alloc/tags.c"
 #include "alloc/verify.c"
 #include "alloc/zeroblock.c"
 

@@ -44,14 +44,14 @@ void mx_zig_collect(bool force);
 void* mx_zig_alloc(size_t size) { return mx_alloc(size); }
 
 void* mx_zig_alloc_aligned(size_t size, size_t align) {
-  return mx_alloc_aligned(mx_tls_theap, size, align, 0, false);
+  return mx_given(mx_alloc_aligned(mx_tls_theap, size, align, 0, false));
 }
 
 void* mx_zig_heap_alloc(mi_heap_t* heap, size_t size, size_t align) {
   mx_theap_t* const theap = mx_api_theap_of(heap);
   if (mx_unlikely(theap == NULL)) return NULL;
-  if (mx_likely(align <= MX_ALIGN)) return mx_alloc_in(theap, size);
-  return mx_alloc_aligned(theap, size, align, 0, false);
+  if (mx_likely(align <= MX_ALIGN)) return mx_given(mx_alloc_in(theap, size));
+  return mx_given(mx_alloc_aligned(theap, size, align, 0, false));
 }
 
 mi_heap_t* mx_zig_heap_new(void) { return mi_heap_try_new(0, true, NULL); }
@@ -68,6 +68,7 @@ static void note_renewal(void* p, size_t size) {
 }
 
 bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
+  if (mx_has_tags()) return false;  // the caller moves to another block, with another tag
   if (!is_believed("resize", p, size, align)) return false;
   mx_page_t* const page = mx_pagemap_get(p);
   if (mx_page_is_guarded(page)) return false;
@@ -94,6 +95,7 @@ bool mx_zig_resize(void* p, size_t size, size_t align, size_t new_size) {
 
 void* mx_zig_remap(void* p, size_t size, size_t align, size_t new_size) {
   if (mx_zig_resize(p, size, align, new_size)) return p;
+  if (mx_has_tags()) return NULL;
   mx_page_t* const page = mx_pagemap_get(p);
   if (MX_PADDING || !mx_page_is_huge(page) || mx_page_is_guarded(page)) return NULL;
   if (page->block_size <= MX_BIN_MAX_SIZE) return NULL;

@@ -11,6 +11,7 @@
 #include "../os/thread.h"
 #include "alloc.h"
 #include "harden.h"
+#include "tags.h"
 
 // Takes a block of the current page of the size's bin, or takes the slow path. A request of 0 bytes
 // finds bin 0, which never has a page.
@@ -76,7 +77,12 @@ mx_inline bool mx_realloc_plain(mx_theap_t* theap, void** p, size_t size) {
   return true;
 }
 
-mx_inline void* mx_alloc(size_t size) { return mx_alloc_in(mx_tls_theap, size); }
+// For the program, as all that follows but where it is said.
+mx_inline void* mx_alloc(size_t size) { return mx_given(mx_alloc_in(mx_tls_theap, size)); }
+
+mx_inline void* mx_calloc(size_t count, size_t size) {
+  return mx_given(mx_calloc_in(mx_tls_theap, count, size));
+}
 
 // Pushes the block onto its page's list when the page is this thread's; else, or when p is no block
 // at all, takes one of the slow paths that the caller names: `other` where the page map's near part
@@ -104,7 +110,13 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
   if (mx_unlikely(mx_page_push(page, (mx_block_t*)p))) mx_free_emptied(p);
 }
 
-mx_inline void mx_free(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
+// Frees a block by its plain address, which the program has no more.
+mx_inline void mx_free_plain(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
+
+mx_inline void mx_free(void* p) {
+  if (mx_has_tags()) mx_tags_free(p);
+  else mx_free_plain(p);
+}
 
 // Frees a block of which the program says how large and how aligned it is (SIZE_MAX, 0: it does
 // not), in builds that compare that with the block: false when this is more than the simple case,
@@ -122,6 +134,7 @@ mx_inline bool mx_free_as(void* p, size_t size, size_t align) {
 
 mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
   if (!MX_CHECK_SIZED) mx_free(p);
+  else if (mx_has_tags()) mx_tags_free_said(function, p, size, align);
   else if (mx_unlikely(!mx_free_as(p, size, align))) mx_free_said(function, p, size, align);
 }
 

@@ -112,7 +112,7 @@ mx_noinline void mx_free_other(void* p, mx_page_t* page) {
 
 mx_noinline void mx_free_said(const char* function, void* p, size_t size, size_t align) {
   if (!mx_harden_agrees(p, size, align) && !mx_harden_check_sized(function, p, size, align)) return;
-  mx_free(p);
+  mx_free_plain(p);
 }
 
 void* mx_block_of(const void* p) {

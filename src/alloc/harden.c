@@ -11,7 +11,7 @@
 // How many bytes of the slack are as they were.
 static size_t count_intact(const uint8_t* end, size_t slack) {
   size_t i = 0;
-  while (i < slack && end[i] == MX_FILL_SLACK) i++;
+  while (i < slack && (mx_has_tags() ? mx_tag_load_byte(end + i) : end[i]) == MX_FILL_SLACK) i++;
   return i;
 }
 

@@ -106,7 +106,7 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
     if (mx_unlikely(!leads_home) && link != 0) return NULL;
   }
   if (MX_PADDING) {
-    const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+    const uint64_t pad = mx_pad_read(block);
     if (mx_likely(pad == mx_pad_make(key, MX_PAD_FREE))) {
       if (MX_CLEAR_FREED && mx_unlikely(!mx_is_clear(block, size, is_larger))) return NULL;
       is_clear = (MX_CLEAR_FREED && size <= sizeof(mx_block_t) + mx_clear_size(page->block_size));
@@ -115,7 +115,7 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
     }
   }
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_begin(page, block))) return NULL;
-  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, size));
+  if (MX_PADDING) mx_pad_write(block, mx_pad_make(key, size));
   if (MX_PADDING && !is_small) mx_slack_fill_shared(page, block, size);
   page->free = (mx_block_t*)link;
   page->used++;
@@ -144,7 +144,7 @@ mx_inline bool mx_harden_end_is_intact(const mx_page_t* page, const void* block,
     return mx_slack_is_intact(p + size);
   }
   const uint64_t key = mx_place_key(page, p + whole);
-  return mx_pad_is_state(mx_pad_state_of(key, mx_load_relaxed(mx_pad_of(p + whole))), whole);
+  return mx_pad_is_state(mx_pad_state_of(key, mx_pad_read(p + whole)), whole);
 }
 
 // Stands for the size of a block of which none is said.
@@ -158,13 +158,13 @@ mx_inline bool mx_harden_is_sound(const mx_page_t* page, const void* block, uint
   if (!is_small && mx_unlikely(mx_option(zero_on_free) != 0)) return false;
   if (MX_LIVE_BITS && mx_unlikely(!mx_live_test(page, block))) return false;
   if (!MX_PADDING) return true;
-  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  const uint64_t pad = mx_pad_read(block);
   if (MX_CHECK_END && is_small && said == MX_SIZE_UNSAID) {
     // Behind an address that begins no block nothing may be there.
     const uint64_t state = mx_pad_state_of(key, pad);
     if (mx_unlikely(!mx_slack_is_short(page->block_size, state))) return false;
     const uint8_t* const next = (const uint8_t*)block + page->block_size;
-    const uint64_t next_pad = mx_load_relaxed(mx_pad_of(next));
+    const uint64_t next_pad = mx_pad_read(next);
     return mx_likely(mx_pad_is_right(mx_pad_once(mx_place_key(page, next), next_pad)));
   }
   const uint64_t size = (said == MX_SIZE_UNSAID ? mx_pad_state_of(key, pad) : said);
@@ -215,7 +215,7 @@ mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger, uint6
   const uint64_t key = mx_place_key(page, block);
   if (!mx_harden_is_sound(page, block, key, is_small, said)) return MX_PUT_REFUSED;
   const uint64_t state = (MX_CLEAR_FREED ? mx_clear_freed(page, block, is_larger) : MX_PAD_FREE);
-  if (MX_PADDING) mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, state));
+  if (MX_PADDING) mx_pad_write(block, mx_pad_make(key, state));
   if (MX_LIVE_BITS) mx_live_end(page, block);
   const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
   if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
@@ -254,7 +254,7 @@ mx_inline bool mx_harden_put_remote(const mx_page_t* page, void* block) {
   const uint64_t key = mx_place_key(page, block);
   if (!mx_harden_is_sound(page, block, key, true, MX_SIZE_UNSAID)) return false;
   mx_clear_freed(page, block, false);
-  mx_store_relaxed(mx_pad_of(block), mx_pad_make(key, MX_PAD_GONE));
+  mx_pad_write(block, mx_pad_make(key, MX_PAD_GONE));
   return true;
 }
 

@@ -218,7 +218,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
     const size_t usable = mx_usable_size(fresh);
     if (usable > keep) memset((uint8_t*)fresh + keep, 0, usable - keep);
   }
-  mx_free(p);
+  mx_free_plain(p);
   return fresh;
 }
 
@@ -270,7 +270,7 @@ void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) 
   void* const fresh = mx_alloc_in(theap, size);
   if (mx_unlikely(fresh == NULL)) return stay_after_all(mx_tls_theap, p, keep);
   memcpy(fresh, p, keep);
-  mx_free(p);
+  mx_free_plain(p);
   return fresh;
 }
 

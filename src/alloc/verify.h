@@ -19,6 +19,7 @@ MX_END_DECLS
 // The usable bytes of what the program says is a block.
 mx_inline size_t mx_usable_of_block(const char* function, const void* p) {
   size_t size;
+  if (mx_has_tags()) p = mx_tags_look(function, p);
   if (mx_harden_knows(p, &size)) return size;
   if (MX_KNOWS_LIVE && !mx_verify_pointer(function, p)) return 0;
   return mx_usable(p);

@@ -11,6 +11,7 @@
 #include "../mem/numa.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/tags.h"
 #include "../service/arena_map.h"
 #include "handles.h"
 
@@ -171,7 +172,7 @@ void* mi_arena_area(mi_arena_id_t arena_id, size_t* size) {
 bool mi_arena_contains(mi_arena_id_t arena_id, const void* p) {
   const mx_arena_t* const arena = arena_by_id(arena_id);
   if (arena == NULL || p == NULL) return false;
-  return (uintptr_t)p - (uintptr_t)arena->start < arena->slices * MX_SLICE_SIZE;
+  return (uintptr_t)mx_tag_strip(p) - (uintptr_t)arena->start < arena->slices * MX_SLICE_SIZE;
 }
 
 size_t mi_arena_min_alignment(void) { return MX_SLICE_SIZE; }

@@ -13,12 +13,12 @@
 void* mi_malloc(size_t size) mi_attr_noexcept { return mx_alloc(size); }
 
 void* mi_calloc(size_t count, size_t size) mi_attr_noexcept {
-  return mx_calloc_in(mx_tls_theap, count, size);
+  return mx_calloc(count, size);
 }
 
 void mi_free(void* p) mi_attr_noexcept { mx_free(p); }
 
-void* mi_zalloc(size_t size) mi_attr_noexcept { return mx_calloc_in(mx_tls_theap, 1, size); }
+void* mi_zalloc(size_t size) mi_attr_noexcept { return mx_calloc(1, size); }
 
 void* mi_mallocn(size_t count, size_t size) mi_attr_noexcept {
   return mx_alloc(mx_verb_product(count, size));
@@ -34,7 +34,7 @@ void mi_free_small(void* p) mi_attr_noexcept { mx_free(p); }
 
 void* mi_realloc(void* p, size_t newsize) mi_attr_noexcept {
   mx_theap_t* const theap = mx_tls_theap;
-  if (mx_likely(mx_realloc_plain(theap, &p, newsize))) return p;
+  if (!mx_has_tags() && mx_likely(mx_realloc_plain(theap, &p, newsize))) return p;
   return mx_verb_realloc(theap, p, newsize, false);
 }
 
@@ -58,6 +58,7 @@ void* mi_recalloc(void* p, size_t newcount, size_t size) mi_attr_noexcept {
 
 // With padding the block's end is marked for the size that was asked for, and stays so.
 void* mi_expand(void* p, size_t newsize) mi_attr_noexcept {
+  if (mx_has_tags()) p = (void*)(uintptr_t)mx_tags_look("expand", p);
   if (MX_KNOWS_LIVE && !mx_verify_pointer("expand", p)) return NULL;
   if (MX_PADDING || p == NULL) return NULL;
   return newsize <= mx_usable_size(p) ? p : NULL;
@@ -76,7 +77,8 @@ size_t mi_good_size(size_t size) mi_attr_noexcept {
 }
 
 // The size that a block has in its page; 0 when p leads to none.
-static size_t block_size_of(const void* p) {
+static size_t block_size_of(const void* given) {
+  const void* const p = mx_tag_strip(given);
   const mx_page_t* const page = mx_pagemap_get(p);
   if (p == NULL || mx_pagemap_is_none(page)) return 0;
   const size_t usable = mx_usable_size(p);
@@ -94,7 +96,7 @@ void* mi_umalloc(size_t size, size_t* block_size) mi_attr_noexcept {
 }
 
 void* mi_ucalloc(size_t count, size_t size, size_t* block_size) mi_attr_noexcept {
-  return tell_size(mx_calloc_in(mx_tls_theap, count, size), block_size);
+  return tell_size(mx_calloc(count, size), block_size);
 }
 
 void* mi_umalloc_small(size_t size, size_t* block_size) mi_attr_noexcept {

@@ -18,7 +18,7 @@ static void* new_in_full(size_t size, bool throws) {
 mx_noinline void* mx_new_slow(size_t size) {
   void* const p = (size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN
                        ? NULL : mx_alloc_counted(mx_tls_theap, size));
-  return mx_likely(p != NULL) ? p : new_in_full(size, true);
+  return mx_likely(p != NULL) ? mx_given(p) : new_in_full(size, true);
 }
 
 // No handler can make an impossible alignment possible.
@@ -32,7 +32,7 @@ static void* new_aligned(size_t size, size_t alignment, bool throws) {
   do {
     p = mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false);
   } while (mx_unlikely(p == NULL) && mx_new_again(throws));
-  return p;
+  return mx_given(p);
 }
 
 void* mi_new(size_t size) { return mx_new(size); }

@@ -36,7 +36,7 @@ void* mi_heap_malloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {
   mx_block_t* const block = mx_page_pop(page);
   if (mx_unlikely(block == NULL)) return mi_theap_malloc(mx_api_theap_handle(theap), size);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, false, false);
-  return block;
+  return mx_given(block);
 }
 
 void* mi_heap_zalloc(mi_heap_t* heap, size_t size) mi_attr_noexcept {

@@ -103,6 +103,7 @@ mi_heap_t* mi_heap_main(void) { return mx_api_heap_handle(mx_api_heap(NULL)); }
 
 // The page of the block that holds an address, in builds that know it of a live one; or NULL.
 static mx_page_t* page_holding(const void* p) {
+  if (mx_has_tags()) p = mx_tags_ask(p);
   mx_page_t* const page = mx_walk_page_of(p);
   return MX_KNOWS_LIVE && page != NULL && !mx_verify_is_inside(page, p) ? NULL : page;
 }
@@ -136,7 +137,7 @@ bool mi_heap_check_owned(mi_heap_t* heap, const void* p) {
 bool mi_heap_contains_block(mi_heap_t* heap, const void* p) {
   const mx_page_t* const page = page_holding(p);
   if (page == NULL || mx_page_heap(page) != mx_api_heap(heap)) return false;
-  const void* const block = mx_page_block_of(page, p);  // an aligned pointer may lie inside
+  const void* const block = mx_page_block_of(page, mx_tag_strip(p));  // an aligned pointer may lie inside
   return block != NULL && mx_page_is_block(page, block);
 }
 

@@ -63,7 +63,7 @@ size_t mi_memalignment(const void* p) mi_attr_noexcept {
 static mx_noinline int posix_memalign_slow(void** p, size_t alignment, size_t size) {
   if (p == NULL || alignment % sizeof(void*) != 0 || !mx_is_pow2(alignment)) return EINVAL;
   const int saved = errno;
-  void* const block = mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false);
+  void* const block = mx_given(mx_alloc_aligned(mx_tls_theap, size, alignment, 0, false));
   errno = saved;
   if (block == NULL) return ENOMEM;
   *p = block;

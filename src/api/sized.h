@@ -17,7 +17,7 @@ void* mx_new_slow(size_t size);
 bool mx_new_again(bool throws);
 MX_END_DECLS
 
-// The fast path of mx_alloc alone; NULL says only that it does not serve. What fails as C++ does is
+// The fast path of mx_alloc_in alone; NULL says only that it does not serve. What fails as C++ does is
 // more than a jump away, and must not cost the fast path a stack frame.
 mx_inline void* mx_alloc_quick(size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
@@ -27,7 +27,7 @@ mx_inline void* mx_alloc_quick(size_t size) {
 
 mx_inline void* mx_new(size_t size) {
   void* const p = mx_alloc_quick(size);
-  return mx_likely(p != NULL) ? p : mx_new_slow(size);
+  return mx_likely(p != NULL) ? mx_given(p) : mx_new_slow(size);
 }
 
 #endif

@@ -24,9 +24,9 @@ void* mx_verb_realloc_aligned(mx_theap_t* theap, void* p, size_t size, size_t al
     return NULL;
   }
   if (mx_likely(size > 0 || p == NULL)) {
-    return mx_realloc_in(theap, p, size, alignment, offset, zero);
+    return mx_verb_resize(theap, p, size, alignment, offset, zero);
   }
-  void* const fresh = mx_alloc_aligned(theap, 1, alignment, offset, true);
+  void* const fresh = mx_given(mx_alloc_aligned(theap, 1, alignment, offset, true));
   if (fresh != NULL) mx_free(p);
   return fresh;
 }

@@ -16,15 +16,21 @@
 #include "sized.h"
 
 mx_inline void* mx_verb_malloc(mx_theap_t* theap, size_t size) {
-  return mx_alloc_in(theap, size);
+  return mx_given(mx_alloc_in(theap, size));
 }
 
 mx_inline void* mx_verb_zalloc(mx_theap_t* theap, size_t size) {
-  return mx_calloc_in(theap, 1, size);
+  return mx_given(mx_calloc_in(theap, 1, size));
 }
 
 mx_inline void* mx_verb_calloc(mx_theap_t* theap, size_t count, size_t size) {
-  return mx_calloc_in(theap, count, size);
+  return mx_given(mx_calloc_in(theap, count, size));
+}
+
+mx_inline void* mx_verb_resize(mx_theap_t* theap, void* p, size_t size, size_t align,
+                               size_t offset, bool zero) {
+  if (mx_has_tags()) return mx_tags_realloc(theap, p, size, align, offset, zero);
+  return mx_realloc_in(theap, p, size, align, offset, zero);
 }
 
 // A product that overflows becomes a size that nobody has: it fails like any that is too large.
@@ -35,9 +41,9 @@ mx_inline size_t mx_verb_product(size_t count, size_t size) {
 
 static inline void* mx_verb_realloc(mx_theap_t* theap, void* p, size_t size, bool zero) {
   if (mx_likely(size > 0 || p == NULL)) {
-    return mx_realloc_in(theap, p, size, 0, 0, zero);
+    return mx_verb_resize(theap, p, size, 0, 0, zero);
   }
-  void* const fresh = mx_zalloc_in(theap, 1);  // not 0: its first byte can be read
+  void* const fresh = mx_given(mx_zalloc_in(theap, 1));  // not 0: its first byte can be read
   if (fresh != NULL) mx_free(p);
   return fresh;
 }
@@ -61,7 +67,7 @@ static inline void* mx_verb_aligned(mx_theap_t* theap, size_t size, size_t align
     errno = refused;
     return NULL;
   }
-  return mx_alloc_aligned(theap, size, alignment, offset, zero);
+  return mx_given(mx_alloc_aligned(theap, size, alignment, offset, zero));
 }
 
 // As operator new: runs the new-handler as long as there is one, then throws, if there is C++.
@@ -70,7 +76,7 @@ static inline void* mx_verb_new(mx_theap_t* theap, size_t size) {
   do {
     p = mx_alloc_in(theap, size);
   } while (mx_unlikely(p == NULL) && mx_new_again(true));
-  return p;
+  return mx_given(p);
 }
 
 MX_BEGIN_DECLS

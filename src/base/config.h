@@ -105,6 +105,12 @@
 #define MX_IS_LINUX 0
 #endif
 
+#if defined(__aarch64__) && UINTPTR_MAX > 0xFFFFFFFFu
+#define MX_IS_ARM64 1
+#else
+#define MX_IS_ARM64 0
+#endif
+
 // Of a type whose variables have OS pages to themselves, of any size that the processor knows,
 // where they become read-only.
 #if MX_READ_ONLY && (defined(__x86_64__) || defined(__i386__))

@@ -88,6 +88,13 @@
 // Catches writes to options, keys, facts and function pointers.
 #define MX_READ_ONLY MX_MITIGATION(16, MX_IS_LINUX && MX_SECURE >= 4 && MX_TRACK == 0)
 
+// 17: Memory tags, where the processor has them: each block has a tag of 4 bits, which its pointer
+// carries, another than its neighbours' and than free memory's, and the processor compares the two
+// (see alloc/tags.h). Catches overflows into the next block, uses of freed ones, and most others.
+#define MX_TAGS \
+  MX_MITIGATION(17, MX_IS_LINUX && MX_IS_ARM64 && MX_PADDING && MX_SECURE >= 4 && \
+                        !MX_LIVE_BITS && MX_DEBUG == 0 && MX_TRACK == 0)
+
 // What is cleared of a small block behind its link, and of a larger one at most.
 #define MX_CLEAR_SHORT ((size_t)16)
 #define MX_CLEAR_MOST ((size_t)8192)

@@ -19,6 +19,7 @@
 #include "../base/hooks.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/tags.h"
 #include "../os/thread.h"
 #include "../page/holes.h"
 #include "../page/live.h"
@@ -159,6 +160,7 @@ void mx_heap_destroy(mx_heap_t* heap) {
   for (mx_page_t* page; (page = pop_page(heap)) != NULL;) {
     mx_store_relaxed(&page->remote, MX_OWNED);
     if (mx_unlikely(mx_page_has_note(page))) mx_page_end_note(page);
+    if (mx_has_tags() && !mx_page_is_huge(page)) mx_page_end_tags(page);
     if (mx_heap_cache_put(heap, page)) continue;
     if (mx_page_is_huge(page)) {
       mx_huge_page_drop(subproc, page);

@@ -24,6 +24,7 @@
 #include "linux.h"
 #include "linux_syscall.h"
 #include "probes.h"
+#include "tags.h"
 #include "thread.h"
 #include "track.h"
 
@@ -158,6 +159,7 @@ void mx_os_init(void) {
   mx_facts.near_bits = mx_min(MX_UNIX_VA_BITS, near);
   mx_facts.purge_keeps_guards = true;
 #if MX_HAS_LIBC
+  if (MX_TAGS) mx_linux_choose_tags();
   // It maps its own there, and ends the process where it finds something; it may begin after us.
   mx_facts.keeps_off = (&__asan_init != NULL);
 #endif
@@ -216,10 +218,19 @@ static bool set_access(void* p, size_t size, int prot) {
   return mx_syscall3(SYS_mprotect, p, size, prot) == 0;
 }
 
+// How memory is mapped that blocks may lie in.
+static int usable(void) { return PROT_READ | PROT_WRITE | (mx_has_tags() ? MX_PROT_TAGS : 0); }
+
+// What the program brought may be of a file, which has no tags.
+static bool set_usable(void* p, size_t size) {
+  return set_access(p, size, usable()) ||
+         (mx_has_tags() && set_access(p, size, PROT_READ | PROT_WRITE));
+}
+
 #if defined(MI_OS_PAGE_SIZE)
 // A test build that pretends OS pages of this size: mappings begin at a multiple of it.
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
+  const int prot = (commit ? usable() : PROT_READ);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   if (hint != NULL) {
     const long at = mx_syscall_mmap(hint, size, prot, flags);
@@ -240,7 +251,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 // What is asked for as memory is not mapped as MAP_NORESERVE: the kernel then refuses what exceeds
 // all memory and swap, which no program could ever write.
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  const int prot = (commit ? PROT_READ | PROT_WRITE : PROT_READ);
+  const int prot = (commit ? usable() : PROT_READ);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
@@ -259,7 +270,7 @@ bool mx_os_map_behind(void* p, size_t size) {
   const long r = mx_syscall6(SYS_mremap, (long)last, (long)unit, (long)(unit + size), 0, 0, 0);
   mx_mapped();
   if (r != (long)last) return false;
-  if (set_access(p, size, PROT_READ | PROT_WRITE) && advise(p, size, MADV_DOFORK) &&
+  if (set_usable(p, size) && advise(p, size, MADV_DOFORK) &&
       advise(p, size, MADV_KEEPONFORK) && advise(p, size, MADV_DODUMP)) {
     count_mapped(size, true);
     mx_probe_mmap(p, size);
@@ -295,7 +306,7 @@ bool mx_os_unmap(void* p, size_t size) {
 // ---- contents ----------------------------------------------------------------------------------
 
 bool mx_os_commit(void* p, size_t size) {
-  return set_access(p, size, PROT_READ | PROT_WRITE) || refused(0);
+  return set_usable(p, size) || refused(0);
 }
 
 bool mx_os_decommit(void* p, size_t size) {
@@ -351,7 +362,7 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
 }
 
 bool mx_os_protect(void* p, size_t size, bool accessible) {
-  return set_access(p, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+  return accessible ? set_usable(p, size) : set_access(p, size, PROT_NONE);
 }
 
 bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
@@ -393,7 +404,7 @@ bool mx_os_guard(void* p, size_t size, bool install) {
     mx_store_relaxed(&support, (int)LACKING);
   }
   if (install && mx_load_relaxed(&count) >= GUARDS_BY_PROTECTION_MAX) return false;
-  if (!set_access(p, size, install ? PROT_NONE : PROT_READ | PROT_WRITE)) return false;
+  if (!mx_os_protect(p, size, !install)) return false;
   mx_add_relaxed(&count, install ? 1 : -1);
   return true;
 }

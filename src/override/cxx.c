@@ -102,7 +102,7 @@ static mx_noinline void* new_slow(size_t size) {
 
 void* NEW(w, )(size_t size) {
   void* const p = mx_alloc_quick(size);
-  return mx_likely(p != NULL) ? p : new_slow(size);
+  return mx_likely(p != NULL) ? mx_given(p) : new_slow(size);
 }
 
 void* NEW(w, St11align_val_t)(size_t size, size_t align) {
@@ -156,7 +156,7 @@ static mx_noinline void* new_nothrow(size_t size, size_t align, const void* tag,
 
 void* NEW(w, RKSt9nothrow_t)(size_t size, const void* tag) {
   void* const p = (mx_likely(ONE_IS_OWN) ? mx_alloc_quick(size) : NULL);
-  return mx_likely(p != NULL) ? p : new_nothrow(size, 0, tag, false);
+  return mx_likely(p != NULL) ? mx_given(p) : new_nothrow(size, 0, tag, false);
 }
 
 void* NEW(a, RKSt9nothrow_t)(size_t size, const void* tag) {
@@ -190,19 +190,25 @@ static mx_noinline void delete_other(void* p, mx_page_t* page) {
   else mx_free_other(p, page);
 }
 
+// What lies in one of our pages is ours, whoever has free.
+mx_inline void end_any(void* p) {
+  if (mx_has_tags()) p = mx_tags_take("operator delete", p);
+  mx_free_or(p, delete_slow, delete_other);
+}
+
 // The names are those for reports.
 static mx_noinline void end_said(const char* name, void* p, size_t size, size_t align) {
-  if (mx_owns_free()) mx_free_said(name, p, size, align);
-  else mx_free_or(p, delete_slow, delete_other);
+  if (!mx_owns_free()) end_any(p);
+  else if (mx_has_tags()) mx_tags_free_said(name, p, size, align);
+  else mx_free_said(name, p, size, align);
 }
 
-// What lies in one of our pages is ours, whoever has free.
 mx_inline void end(const char* name, void* p, size_t size, size_t align) {
-  if (!MX_CHECK_SIZED) mx_free_or(p, delete_slow, delete_other);
-  else if (mx_unlikely(!mx_free_as(p, size, align))) end_said(name, p, size, align);
+  if (!MX_CHECK_SIZED) end_any(p);
+  else if (mx_has_tags() || mx_unlikely(!mx_free_as(p, size, align))) end_said(name, p, size, align);
 }
 
-void DELETE(l, )(void* p) { mx_free_or(p, delete_slow, delete_other); }
+void DELETE(l, )(void* p) { end_any(p); }
 
 void DELETE(l, St11align_val_t)(void* p, size_t align) {
   end("operator delete", p, MX_ANY_SIZE, align);

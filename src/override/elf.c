@@ -36,7 +36,7 @@ MX_OWN_NAME(mx_own_free, void, free, (void* p))
 void* malloc(size_t size) MX_NOTHROW { return mx_alloc(size); }
 
 void* calloc(size_t count, size_t size) MX_NOTHROW {
-  return mx_calloc_in(mx_tls_theap, count, size);
+  return mx_calloc(count, size);
 }
 
 void free(void* p) MX_NOTHROW { mx_free(p); }

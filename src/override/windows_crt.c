@@ -164,7 +164,7 @@ static void* crt_new(const void* original, size_t size) {
 // Functions without a run-time to fall back on serve all of them.
 static void* my_malloc(size_t size) { return mx_alloc(size); }
 static void* my_calloc(size_t count, size_t size) {
-  return mx_calloc_in(mx_tls_theap, count, size);
+  return mx_calloc(count, size);
 }
 static char* my_strdup(const char* s) { return mi_strdup(s); }
 static wchar_t* my_wcsdup(const wchar_t* s) { return (wchar_t*)mi_wcsdup(s); }

@@ -8,6 +8,7 @@
 #include "../mem/random.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/tags.h"
 #include "delay.h"
 #include "holes.h"
 #include "padding.h"
@@ -378,6 +379,15 @@ mx_cold void mx_page_end_note(mx_page_t* page) {
   void* const note = page->note;
   page->note = NULL;
   mx_hooks.end_note(note);
+}
+
+// Whoever has the memory next knows nothing of tags.
+void mx_page_end_tags(const mx_page_t* page) {
+  mx_check(!mx_page_is_huge(page));
+  for (size_t i = 0; i < page->capacity; i++) {
+    const mx_block_t* const block = block_at(page, i);
+    if (mx_tag_read(block) != 0) mx_tag_write(block, page->block_size);
+  }
 }
 
 bool mx_page_is_valid(const mx_page_t* page) {

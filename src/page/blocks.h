@@ -28,6 +28,8 @@ mx_page_t* mx_page_next_in(const mx_arena_t* arena, size_t* index);
 mx_page_t* mx_page_next_of(const mx_arenas_t* arenas, size_t* item, size_t* index);
 // The block of a page that has a note is no longer, and so is the note.
 void mx_page_end_note(mx_page_t* page);
+// Where memory has tags: that of blocks that go with their page has none any more.
+void mx_page_end_tags(const mx_page_t* page);
 // Level 5. Makes the OS page behind a huge block inaccessible, or accessible again; false when the
 // OS refuses.
 bool mx_page_guard_huge(mx_page_t* page, bool install);

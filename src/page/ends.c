@@ -14,6 +14,8 @@ bool mx_ends_are_torn;
 
 const char* mx_bytes_text(char* buf, const void* p) {
   uint8_t bytes[8];
+  const uint64_t word = (mx_has_tags() ? mx_tag_load(p) : 0);
+  if (mx_has_tags()) p = &word;
   memcpy(bytes, p, sizeof(bytes));
   for (size_t i = 0; i < sizeof(bytes); i++) {
     mx_format(buf + 3 * i, 4, i + 1 < sizeof(bytes) ? "%02x " : "%02x", bytes[i]);

@@ -31,6 +31,7 @@
 #ifndef MX_PAGE_PADDING_H
 #define MX_PAGE_PADDING_H
 
+#include "../os/tags.h"
 #include "freelist.h"
 
 // Bytes of each block that the library keeps for itself.
@@ -99,16 +100,27 @@ mx_inline mx_atomic(uint64_t) * mx_pad_of(const void* block) {
   return (mx_atomic(uint64_t)*)((uintptr_t)block - 8);
 }
 
+// A canary shares its 16 bytes with the end of the block in front, whose tag they have.
+mx_inline uint64_t mx_pad_read(const void* block) {
+  if (mx_has_tags()) return mx_tag_load((const void*)mx_pad_of(block));
+  return mx_load_relaxed(mx_pad_of(block));
+}
+
+mx_inline void mx_pad_write(const void* block, uint64_t pad) {
+  if (mx_has_tags()) mx_tag_store((void*)mx_pad_of(block), pad);
+  else mx_store_relaxed(mx_pad_of(block), pad);
+}
+
 mx_inline uint64_t mx_pad_state(const mx_page_t* page, const void* block) {
   mx_track_pause();
-  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  const uint64_t pad = mx_pad_read(block);
   mx_track_resume();
   return mx_pad_state_of(mx_place_key(page, block), pad);
 }
 
 mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t state) {
   mx_track_pause();
-  mx_store_relaxed(mx_pad_of(block), mx_pad_make(mx_place_key(page, block), state));
+  mx_pad_write(block, mx_pad_make(mx_place_key(page, block), state));
   mx_track_resume();
 }
 

@@ -53,6 +53,7 @@ mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
 // Whether the slack of a block of a secure build, which is filled, is as it was.
 mx_inline bool mx_slack_is_intact(const uint8_t* end) {
   uint64_t word;
+  if (mx_has_tags()) return mx_tag_load(end) == MX_SLACK_WORD;
   memcpy(&word, end, MX_SLACK_CHECKED);
   return word == MX_SLACK_WORD;
 }

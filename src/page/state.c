@@ -31,7 +31,7 @@ static bool end_live(mx_page_t* page, const mx_block_t* block) {
 static bool end_gone(const mx_page_t* page, const mx_block_t* block) {
   const uint64_t key = mx_place_key(page, block);
   mx_track_pause();
-  const uint64_t pad = mx_load_relaxed(mx_pad_of(block));
+  const uint64_t pad = mx_pad_read(block);
   mx_track_resume();
   if (mx_likely(pad == mx_pad_make(key, MX_PAD_GONE))) {
     mx_pad_set(page, block, MX_PAD_FREE);

@@ -14,6 +14,7 @@
 #include "../host/process.h"
 #include "../mem/vmem.h"
 #include "../os/os.h"
+#include "../os/tags.h"
 #include "log.h"
 #include "walk.h"
 
@@ -109,6 +110,7 @@ static bool add_block(const mi_heap_t* heap, const mi_heap_area_t* area, void* b
   (void)heap, (void)area;
   report_t* const report = (report_t*)arg;
   if (block == NULL) return true;
+  block = mx_tag_strip(block);
   const size_t usable = mx_usable_size(block);
   if (usable > 0) size = usable;
   report->count++;

@@ -12,6 +12,7 @@
 
 #include "../alloc/guarded.h"
 #include "../alloc/spare.h"
+#include "../alloc/tags.h"
 #include "../heap/transfer.h"
 #include "../page/holes.h"
 #include "../page/remote.h"
@@ -22,7 +23,8 @@ typedef struct marks_s {
   size_t count;
 } marks_t;
 
-mx_page_t* mx_walk_page_of(const void* p) {
+mx_page_t* mx_walk_page_of(const void* given) {
+  const void* const p = mx_tag_strip(given);
   mx_page_t* const page = mx_pagemap_find(p);
   if (p == NULL || page == NULL) return NULL;
   // In a window of the page map an address from elsewhere may meet a record of ours.
@@ -70,7 +72,8 @@ static bool visit_blocks_of(const mx_page_t* page, const mi_heap_area_t* area, c
   for (size_t i = 0; i < page->capacity; i++) {
     if (mx_has_bit(marks->bits, i)) continue;
     uint8_t* const block = page->start + i * page->block_size;
-    if (!visit->visitor(heap, area, block, area->block_size, visit->arg)) return false;
+    void* const given = (mx_has_tags() ? mx_tags_again(block) : block);
+    if (!visit->visitor(heap, area, given, area->block_size, visit->arg)) return false;
   }
   return true;
 }
