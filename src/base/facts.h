@@ -13,8 +13,8 @@ typedef struct mx_own_page mx_facts_s {
   unsigned near_bits;   // addresses below 2^near_bits can be asked for with a hint: see mem/vmem.c
   bool keeps_off;       // no address is asked for: a sanitizer's run-time wants those for itself
   bool purge_keeps_guards;  // an inaccessible place is one still when contents were dropped
-  bool has_tags;        // memory of ours has tags, and accesses are compared with them
   bool is_redirected;   // the calls of a C run-time were turned to us (Windows)
+  bool has_tags;        // memory of ours has tags, and accesses are compared with them
 } mx_facts_t;
 
 extern mx_facts_t mx_facts;
