@@ -3,6 +3,9 @@
 // the one that the process, or its loader, chose before (GLIBC_TUNABLES=glibc.mem.tagging), else
 // the synchronous one, in which a wrong access ends where it is made, and not some time later.
 //
+// A program that keeps something of its own in the upper bits of pointers cannot have tags: they are
+// refused as the loader's are, by GLIBC_TUNABLES=glibc.mem.tagging=0, with any C library.
+//
 // The mode is each thread's own, and the threads that it starts have it from it. So it is chosen
 // only while there is one thread: others would use blocks unchecked, and their calls of the kernel
 // would be refused, as without a mode the kernel takes no address with a tag.
@@ -33,6 +36,17 @@ static long control(long call, long value) {
   return mx_syscall6(SYS_prctl, call, value, 0, 0, 0, 0);
 }
 
+static bool is_refused(void) {
+  static const char name[] = "GLIBC_TUNABLES=", tunable[] = "glibc.mem.tagging=0";
+  for (char** entry = mx_os_environ(); entry != NULL && *entry != NULL; entry++) {
+    if (strncmp(*entry, name, sizeof(name) - 1) != 0) continue;
+    const char* const at = strstr(*entry, tunable);
+    const char after = (at == NULL ? '1' : at[sizeof(tunable) - 1]);
+    return after == 0 || after == ':';
+  }
+  return false;
+}
+
 // The number of threads is the 18th field behind the name, which may hold anything.
 static bool has_one_thread(void) {
   char text[1024];
@@ -59,7 +73,7 @@ static bool keeps_tag(void) {
 }
 
 void mx_linux_choose_tags(void) {
-  if (!MX_TAGS || (getauxval(AT_HWCAP2) & HWCAP2_HAS_MTE) == 0) return;
+  if (!MX_TAGS || (getauxval(AT_HWCAP2) & HWCAP2_HAS_MTE) == 0 || is_refused()) return;
   const long before = control(CONTROL_GET, 0);
   if (before < 0) return;
   const bool is_chosen = (before & CONTROL_IS_ON) != 0 && (before & CONTROL_MODES) != 0;
