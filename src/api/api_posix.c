@@ -11,7 +11,7 @@
 // ---- frees -------------------------------------------------------------------------------------
 
 void mi_cfree(void* p) mi_attr_noexcept {
-  if (mx_walk_page_of(p) != NULL) mx_free(p);
+  if (mx_walk_page_of(mx_tag_strip(p)) != NULL) mx_free(p);
 }
 
 void mi_free_size(void* p, size_t size) mi_attr_noexcept {
@@ -44,7 +44,7 @@ void* mi__expand(void* p, size_t newsize) mi_attr_noexcept {
 
 // On its system this one is how a program asks whose a pointer is.
 size_t mi_malloc_size(const void* p) mi_attr_noexcept {
-  if (MX_KNOWS_LIVE && mx_walk_page_of(p) == NULL) return 0;
+  if (MX_KNOWS_LIVE && mx_walk_page_of(mx_tag_strip(p)) == NULL) return 0;
   return mx_usable_of_block("malloc_size", p);
 }
 

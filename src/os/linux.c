@@ -215,19 +215,19 @@ static bool advise(void* p, size_t size, int advice) {
 }
 
 // How memory is mapped that blocks may lie in.
-static int usable(void) { return PROT_READ | PROT_WRITE | (mx_has_tags() ? MX_PROT_TAGS : 0); }
+#define USABLE (PROT_READ | PROT_WRITE | (MX_TAGS && mx_facts.has_tags ? MX_PROT_TAGS : 0))
 
 // What the program brought may be of a file, which has no tags.
 static bool set_access(void* p, size_t size, int prot) {
-  if (mx_syscall3(SYS_mprotect, p, size, prot) == 0) return true;
-  const int plain = prot & ~MX_PROT_TAGS;
-  return mx_has_tags() && prot != plain && mx_syscall3(SYS_mprotect, p, size, plain) == 0;
+  return mx_syscall3(SYS_mprotect, p, size, prot) == 0 ||
+         (MX_TAGS && (prot & MX_PROT_TAGS) != 0 &&
+          mx_syscall3(SYS_mprotect, p, size, prot & ~MX_PROT_TAGS) == 0);
 }
 
 #if defined(MI_OS_PAGE_SIZE)
 // A test build that pretends OS pages of this size: mappings begin at a multiple of it.
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  const int prot = (commit ? usable() : PROT_READ);
+  const int prot = (commit ? USABLE : PROT_READ);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   if (hint != NULL) {
     const long at = mx_syscall_mmap(hint, size, prot, flags);
@@ -248,7 +248,7 @@ void* mx_os_map(void* hint, size_t size, bool commit) {
 // What is asked for as memory is not mapped as MAP_NORESERVE: the kernel then refuses what exceeds
 // all memory and swap, which no program could ever write.
 void* mx_os_map(void* hint, size_t size, bool commit) {
-  const int prot = (commit ? usable() : PROT_READ);
+  const int prot = (commit ? USABLE : PROT_READ);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (commit ? 0 : MAP_NORESERVE);
   const long r = mx_syscall_mmap(hint, size, prot, flags);
   mx_mapped();
@@ -267,7 +267,7 @@ bool mx_os_map_behind(void* p, size_t size) {
   const long r = mx_syscall6(SYS_mremap, (long)last, (long)unit, (long)(unit + size), 0, 0, 0);
   mx_mapped();
   if (r != (long)last) return false;
-  if (set_access(p, size, usable()) && advise(p, size, MADV_DOFORK) &&
+  if (set_access(p, size, USABLE) && advise(p, size, MADV_DOFORK) &&
       advise(p, size, MADV_KEEPONFORK) && advise(p, size, MADV_DODUMP)) {
     count_mapped(size, true);
     mx_probe_mmap(p, size);
@@ -303,7 +303,7 @@ bool mx_os_unmap(void* p, size_t size) {
 // ---- contents ----------------------------------------------------------------------------------
 
 bool mx_os_commit(void* p, size_t size) {
-  return set_access(p, size, usable()) || refused(0);
+  return set_access(p, size, USABLE) || refused(0);
 }
 
 bool mx_os_decommit(void* p, size_t size) {
@@ -359,7 +359,7 @@ mx_move_t mx_os_move(void* from, void* to, size_t size) {
 }
 
 bool mx_os_protect(void* p, size_t size, bool accessible) {
-  return set_access(p, size, accessible ? usable() : PROT_NONE);
+  return set_access(p, size, accessible ? USABLE : PROT_NONE);
 }
 
 bool mx_os_protect_writes(void* p, size_t size, bool read_only) {
@@ -401,7 +401,7 @@ bool mx_os_guard(void* p, size_t size, bool install) {
     mx_store_relaxed(&support, (int)LACKING);
   }
   if (install && mx_load_relaxed(&count) >= GUARDS_BY_PROTECTION_MAX) return false;
-  if (!set_access(p, size, install ? PROT_NONE : usable())) return false;
+  if (!set_access(p, size, install ? PROT_NONE : USABLE)) return false;
   mx_add_relaxed(&count, install ? 1 : -1);
   return true;
 }

@@ -198,8 +198,7 @@ mx_inline void end_any(void* p) {
 
 // The names are those for reports.
 static mx_noinline void end_said(const char* name, void* p, size_t size, size_t align) {
-  if (mx_owns_free() && mx_has_tags()) mx_tags_free_said(name, p, size, align);
-  else if (mx_owns_free()) mx_free_said(name, p, size, align);
+  if (mx_owns_free()) (mx_has_tags() ? mx_tags_free_said : mx_free_said)(name, p, size, align);
   else end_any(p);
 }
 

@@ -24,7 +24,6 @@ typedef struct marks_s {
 } marks_t;
 
 mx_page_t* mx_walk_page_of(const void* p) {
-  if (mx_has_tags()) p = mx_tag_strip(p);
   mx_page_t* const page = mx_pagemap_find(p);
   if (p == NULL || page == NULL) return NULL;
   // In a window of the page map an address from elsewhere may meet a record of ours.
