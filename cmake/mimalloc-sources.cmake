@@ -80,6 +80,7 @@ set(mi_source_names
   alloc/sample.c
   alloc/slow.c
   alloc/spare.c
+  alloc/tagged.c
   alloc/tags.c
   alloc/verify.c
   alloc/zeroblock.c

@@ -95,6 +95,7 @@
 #include "alloc/sample.c"
 #include "alloc/slow.c"
 #include "alloc/spare.c"
+#include "alloc/tagged.c"
 #include "alloc/tags.c"
 #include "alloc/verify.c"
 #include "alloc/zeroblock.c"

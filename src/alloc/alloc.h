@@ -29,6 +29,12 @@ void mx_free_larger(void* p, mx_page_t* page);
 // What mx_free_as does not know to be right; reports by the function's name what is wrong.
 void mx_free_said(const char* function, void* p, size_t size, size_t align);
 
+// What the three calls of the program are where memory has tags (tags.h).
+void mx_free_tagged(void* p);
+void mx_free_said_tagged(const char* function, void* p, size_t size, size_t align);
+void* mx_realloc_tagged(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
+                        bool zero);
+
 // Zeroed memory, over the whole usable size.
 void* mx_zalloc_in(mx_theap_t* theap, size_t size);
 // What calloc's fast path falls to; reports a product that overflows.

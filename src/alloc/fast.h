@@ -114,7 +114,7 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
 mx_inline void mx_free_plain(void* p) { mx_free_or(p, mx_free_slow, mx_free_other); }
 
 mx_inline void mx_free(void* p) {
-  if (mx_has_tags()) mx_tags_free(p);
+  if (mx_has_tags()) mx_free_tagged(p);
   else mx_free_plain(p);
 }
 
@@ -134,7 +134,7 @@ mx_inline bool mx_free_as(void* p, size_t size, size_t align) {
 
 mx_inline void mx_free_checked(const char* function, void* p, size_t size, size_t align) {
   if (!MX_CHECK_SIZED) mx_free(p);
-  else if (mx_has_tags()) mx_tags_free_said(function, p, size, align);
+  else if (mx_has_tags()) mx_free_said_tagged(function, p, size, align);
   else if (mx_unlikely(!mx_free_as(p, size, align))) mx_free_said(function, p, size, align);
 }
 

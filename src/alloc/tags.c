@@ -3,10 +3,8 @@
 #include "tags.h"
 
 #include "../base/hooks.h"
-#include "../os/os.h"
 #include "../page/state.h"
-#include "alloc.h"
-#include "fast.h"
+#include "harden.h"
 
 // How many bytes of another thread's page are carved, or were a moment ago. Whoever has a block of
 // it sees a number that includes it.
@@ -118,41 +116,11 @@ mx_noinline void* mx_tags_take(const char* function, void* p) {
   return at;
 }
 
-mx_noinline void mx_tags_free(void* p) {
-  void* const at = mx_tags_take("free", p);
-  if (at != NULL) mx_free_plain(at);
-}
-
-// What does not agree stays its user's, and so keeps its tag.
-mx_noinline void mx_tags_free_said(const char* function, void* p, size_t size, size_t align) {
-  void* const at = (void*)(uintptr_t)mx_tags_look(function, p);
-  if (at == NULL) return;
-  if (!mx_harden_agrees(at, size, align) && !mx_harden_check_sized(function, at, size, align)) {
-    return;
-  }
-  mx_tags_free(p);
-}
-
-// A block that stays where it is, or the old one where there is no memory for another, keeps its
-// tag: the program may go on with the pointer that it has.
-mx_noinline void* mx_tags_realloc(mx_theap_t* theap, void* p, size_t size, size_t align,
-                                  size_t offset, bool zero) {
-  if (p == NULL) return mx_tags_give(mx_realloc_in(theap, p, size, align, offset, zero));
-  void* const at = mx_tags_take("realloc", p);
-  if (at == NULL) {
-    mx_os_set_errno(EINVAL);
-    return NULL;
-  }
-  void* const q = mx_realloc_in(theap, at, size, align, offset, zero);
-  unsigned tag = mx_tag_of(p);
-  if (tag == 0 || at == p || (q != NULL && q != at)) return mx_tags_give(q);
+void* mx_tags_give_back(void* at, unsigned tag, bool must) {
   const mx_page_t* page;
   uint8_t* const block = find_tagged(at, false, &page);
-  if (block == NULL) return q;
-  if (q == NULL) {
-    mx_tag_write(mx_tag_with(block, tag), tagged_bytes(page, block));
-    return NULL;
-  }
-  set_tag(page, block, &tag);
-  return mx_tag_with(q, tag);
+  if (block == NULL) return at;
+  if (must) mx_tag_write(mx_tag_with(block, tag), tagged_bytes(page, block));
+  else set_tag(page, block, &tag);
+  return mx_tag_with(at, tag);
 }

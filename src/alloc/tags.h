@@ -38,11 +38,10 @@ const void* mx_tags_ask(const void* p);
 // The pointer to a live block by its address, with the tag that its memory has.
 void* mx_tags_again(void* block);
 
-// mx_free, mx_free_checked and mx_realloc_in across the border.
-void mx_tags_free(void* p);
-void mx_tags_free_said(const char* function, void* p, size_t size, size_t align);
-void* mx_tags_realloc(mx_theap_t* theap, void* p, size_t size, size_t align, size_t offset,
-                      bool zero);
+// Tags a block anew that was taken, with the tag that it had: where the program may go on with the
+// pointer that it has. With another one, if a neighbour was given the same meanwhile, unless it
+// must be that. The pointer to it.
+void* mx_tags_give_back(void* at, unsigned tag, bool must);
 MX_END_DECLS
 
 // A block that goes to the program.

@@ -137,7 +137,8 @@ bool mi_heap_check_owned(mi_heap_t* heap, const void* p) {
 bool mi_heap_contains_block(mi_heap_t* heap, const void* p) {
   const mx_page_t* const page = page_holding(p);
   if (page == NULL || mx_page_heap(page) != mx_api_heap(heap)) return false;
-  const void* const block = mx_page_block_of(page, mx_tag_strip(p));  // an aligned pointer may lie inside
+  // An aligned pointer may lie inside.
+  const void* const block = mx_page_block_of(page, mx_tag_strip(p));
   return block != NULL && mx_page_is_block(page, block);
 }
 

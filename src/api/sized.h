@@ -17,8 +17,8 @@ void* mx_new_slow(size_t size);
 bool mx_new_again(bool throws);
 MX_END_DECLS
 
-// The fast path of mx_alloc_in alone; NULL says only that it does not serve. What fails as C++ does is
-// more than a jump away, and must not cost the fast path a stack frame.
+// The fast path of mx_alloc_in alone; NULL says only that it does not serve. What fails as C++ does
+// is more than a jump away, and must not cost the fast path a stack frame.
 mx_inline void* mx_alloc_quick(size_t size) {
   if (mx_unlikely(size - MX_SIZE_MIN > MX_SMALL_MAX - MX_PAD - MX_SIZE_MIN)) return NULL;
   mx_page_t* const page = mx_tls_theap->bins.front[(size + MX_PAD + MX_ALIGN - 1) / MX_ALIGN];

@@ -29,7 +29,7 @@ mx_inline void* mx_verb_calloc(mx_theap_t* theap, size_t count, size_t size) {
 
 mx_inline void* mx_verb_resize(mx_theap_t* theap, void* p, size_t size, size_t align,
                                size_t offset, bool zero) {
-  if (mx_has_tags()) return mx_tags_realloc(theap, p, size, align, offset, zero);
+  if (mx_has_tags()) return mx_realloc_tagged(theap, p, size, align, offset, zero);
   return mx_realloc_in(theap, p, size, align, offset, zero);
 }
 

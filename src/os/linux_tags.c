@@ -3,8 +3,8 @@
 // the one that the process, or its loader, chose before (GLIBC_TUNABLES=glibc.mem.tagging), else
 // the synchronous one, in which a wrong access ends where it is made, and not some time later.
 //
-// A program that keeps something of its own in the upper bits of pointers cannot have tags: they are
-// refused as the loader's are, by GLIBC_TUNABLES=glibc.mem.tagging=0, with any C library.
+// A program that keeps something of its own in the upper bits of pointers cannot have tags: they
+// are refused as the loader's are, by GLIBC_TUNABLES=glibc.mem.tagging=0, with any C library.
 //
 // The mode is each thread's own, and the threads that it starts have it from it. So it is chosen
 // only while there is one thread: others would use blocks unchecked, and their calls of the kernel

@@ -198,13 +198,14 @@ mx_inline void end_any(void* p) {
 
 // The names are those for reports.
 static mx_noinline void end_said(const char* name, void* p, size_t size, size_t align) {
-  if (mx_owns_free()) (mx_has_tags() ? mx_tags_free_said : mx_free_said)(name, p, size, align);
+  if (mx_owns_free()) (mx_has_tags() ? mx_free_said_tagged : mx_free_said)(name, p, size, align);
   else end_any(p);
 }
 
 mx_inline void end(const char* name, void* p, size_t size, size_t align) {
   if (!MX_CHECK_SIZED) end_any(p);
-  else if (mx_has_tags() || mx_unlikely(!mx_free_as(p, size, align))) end_said(name, p, size, align);
+  else if (mx_has_tags()) end_said(name, p, size, align);
+  else if (mx_unlikely(!mx_free_as(p, size, align))) end_said(name, p, size, align);
 }
 
 void DELETE(l, )(void* p) { end_any(p); }
