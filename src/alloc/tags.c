@@ -46,11 +46,13 @@ static unsigned choose_tag(const uint8_t* block, unsigned excluded) {
   return (excluded >> tag & 1) == 0 ? tag : (unsigned)mx_bit_low(~(uint64_t)excluded);
 }
 
+#define SET_TRIES 64  // chance and others cannot take so many
+
 // Of two neighbours that get their tags at once, by two threads, at least one sees the other's, and
 // takes another one. False: the memory has no tags, as what the program brought.
 static bool set_tag(const mx_page_t* page, uint8_t* block, unsigned* tag) {
   const size_t size = tagged_bytes(page, block);
-  for (;;) {
+  for (int i = 0; i < SET_TRIES; i++) {
     mx_tag_write(mx_tag_with(block, *tag), size);
     if (mx_tag_read(block) != *tag) return false;
     mx_fence_seq_cst();
@@ -58,6 +60,8 @@ static bool set_tag(const mx_page_t* page, uint8_t* block, unsigned* tag) {
     if ((beside >> *tag & 1) == 0) return true;
     *tag = choose_tag(block, beside | 1);
   }
+  mx_tag_write(mx_tag_with(block, *tag), size);
+  return true;
 }
 
 mx_noinline void* mx_tags_give(void* p) {
