@@ -69,7 +69,8 @@ static bool keeps_tag(void) {
   if (mx_syscall_failed(p)) return false;
   mx_tag_write(mx_tag_with((const void*)p, 5), MX_TAG_GRANULE);
   unsigned others = 0;
-  for (long i = 1; i < 8; i++) others |= mx_tag_read((const void*)(p + i * (long)MX_TAG_GRANULE));
+  const long granule = (long)MX_TAG_GRANULE;
+  for (long i = 1; i < 8; i++) others |= mx_tag_read((const void*)(p + i * granule));
   const bool does = (mx_tag_read((const void*)p) == 5 && others == 0);
   mx_syscall2(SYS_munmap, p, size);
   return does;

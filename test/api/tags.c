@@ -2,7 +2,8 @@
 // Memory tags of hardened builds (src/alloc/tags.h), where the processor has them: which wrong
 // accesses it finds, which neighbours blocks have, and that blocks are what they are without.
 //
-// A wrong access is made under a handler for SIGSEGV, which jumps back and says of which kind it was.
+// A wrong access is made under a handler for SIGSEGV, which jumps back and says of which kind it
+// was.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -150,7 +151,7 @@ static void test_stale(void) {
   EXPECT(found * 100 > met * 91 && found * 100 < met * 96);  // 14 of 15 or less
 }
 
-// ---- what is reported ----------------------------------------------------------------------------
+// ---- what is reported --------------------------------------------------------------------------
 
 static void free_twice(const void* unused) {
   (void)unused;
@@ -224,7 +225,7 @@ static void test_refused(void) {
   mi_register_error(NULL, NULL);
 }
 
-// ---- that blocks are what they are ---------------------------------------------------------------
+// ---- that blocks are what they are -------------------------------------------------------------
 
 static void test_contents(void) {
   for (size_t s = 0; s < SIZES; s++) {
@@ -340,7 +341,7 @@ static void test_without(void) {
   mi_free(p);
 }
 
-// ---- whether there are any -----------------------------------------------------------------------
+// ---- whether there are any ---------------------------------------------------------------------
 
 // The system emulation of qemu 7.2 gives every other 16 bytes of an OS page the same tag, which no
 // allocator can use.
