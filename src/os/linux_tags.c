@@ -60,8 +60,9 @@ static bool has_one_thread(void) {
   return at != NULL && at[0] == '1' && at[1] == ' ';
 }
 
-// Whether each granule has a tag of its own. A kernel may take the mode where a machine has no place
-// for tags; and the system emulation of qemu 7.2 gives every other granule of an OS page the same.
+// Whether each granule has a tag of its own. A kernel may take the mode where a machine has no
+// place for tags; and the system emulation of qemu 7.2 gives every other granule of an OS page the
+// same.
 static bool keeps_tag(void) {
   const int prot = PROT_READ | PROT_WRITE | MX_PROT_TAGS;
   const size_t size = mx_facts.os_page;
