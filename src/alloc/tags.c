@@ -3,6 +3,7 @@
 #include "tags.h"
 
 #include "../base/hooks.h"
+#include "../page/shift.h"
 #include "../page/state.h"
 #include "harden.h"
 

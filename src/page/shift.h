@@ -38,8 +38,10 @@ mx_inline void mx_shift_unmark(void* p) {
 mx_inline bool mx_shift_is_marked(const mx_page_t* page, const void* block, const void* p) {
   if (!MX_PADDING) return true;
   if ((uintptr_t)p < (uintptr_t)block + MX_SHIFT_LEAST) return false;
+  const uint8_t* const at = (const uint8_t*)p - MX_SHIFT_LEAST;
   uint64_t word;
-  memcpy(&word, (const uint8_t*)p - MX_SHIFT_LEAST, sizeof(word));
+  if (mx_has_tags()) word = mx_tag_load(at);
+  else memcpy(&word, at, sizeof(word));
   return word == mx_shift_word(page, block, p);
 }
 
