@@ -45,7 +45,8 @@ static bool parse_slowly(const char* text, bool is_size, long* value) {
   }
   const char* const unit = text + digits;
   if (!is_size) {
-    if (*unit != 0 || n > (unsigned __int128)LONG_MAX) return false;
+    if (*unit != 0) return false;
+    if (n > (unsigned __int128)LONG_MAX) n = (unsigned __int128)LONG_MAX;
     *value = negative ? -(long)n : (long)n;
     return true;
   }
@@ -60,7 +61,8 @@ static bool parse_slowly(const char* text, bool is_size, long* value) {
     if (k < length) continue;
     if (n > ((unsigned __int128)1 << 64)) n = (unsigned __int128)1 << 64;
     const unsigned __int128 kib = ((n << shifts[i]) + 1023) >> 10;
-    *value = negative ? 0 : kib > (unsigned __int128)SIZE_KIB_MAX ? SIZE_KIB_MAX : (long)kib;
+    *value = kib > (unsigned __int128)SIZE_KIB_MAX ? SIZE_KIB_MAX : (long)kib;
+    if (negative) *value = -*value;
     return true;
   }
   return false;

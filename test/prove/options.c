@@ -14,7 +14,7 @@ static size_t any_text(size_t most) {
   return length;
 }
 
-// prove: every text is read within its end; a size is then between 0 and the largest there is
+// prove: every text is read within its end; a size is then no larger than the largest there is, with either sign
 // bound: all texts of up to 24 characters
 // unwind: 27
 // mutant: service/option_names.c: while (*word != 0 && to_upper(*text) == *word) text++, word++; => while (to_upper(*text) == *word) text++, word++;
@@ -24,7 +24,7 @@ void prove_option_is_read_within(void) {
   const bool is_size = nondet_bool();
   const bool is_good = mx_option_parse(prove_text, is_size, &value);
   claim(is_good || value == -7);
-  if (is_good && is_size) claim(value >= 0 && value <= MX_KIB_MAX);
+  if (is_good && is_size) claim(value >= -MX_KIB_MAX && value <= MX_KIB_MAX);
 }
 
 // prove: digits mean their number, and a sign its negative
