@@ -151,7 +151,7 @@ def configure_sample(text, name, opts):
 def check_samples(opts):
     known = options((SOURCE / "include" / "mimalloc.h").read_text())
     known |= set(re.findall(r"`(\w+)(?:=0)?`", (SOURCE / "docs" / "options.md").read_text()))
-    known |= {"name", "GLIBC_TUNABLES"}
+    known |= {"name", "glibc_tunables"}
     count = 0
     for path in documents():
         text = path.read_text()
