@@ -6,6 +6,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../page/ends.h"
+#include "../page/shift.h"
 #include "alloc.h"
 
 // How many bytes of the slack are as they were.
@@ -400,9 +401,9 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
     mx_error(EINVAL, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
     return false;
   }
-  if (!mx_page_could_be_block(page, block)) return true;
-  if (!mx_page_is_huge(page) && !mx_page_has_live(page, block)) return true;
-  const size_t has = size_of(page, block);
+  const void* const start = mx_page_block_of(page, block);
+  if (start == NULL || (!mx_page_is_huge(page) && !mx_page_has_live(page, start))) return true;
+  const size_t has = size_of(page, start) - ((uintptr_t)block - (uintptr_t)start);
   // What realloc made 0 bytes has one, which can be read.
   if (size == SIZE_MAX || size == has || (size == 0 && has == 1)) return true;
   mx_error(EINVAL, "%s: block %p has size %zu, not %zu\n", function, block, has, size);

@@ -220,9 +220,12 @@ mx_unsynchronised static size_t discard_remote(const mx_page_t* page) {
   mx_check(mx_page_is_lent(page));
   if (page->block_size < INSIDE_LEAST + 2 * mx_facts.os_page) return 0;
   size_t bytes = 0;
-  mx_block_t* block = mx_remote_list_of(mx_load_acquire(&page->remote)).first;
-  // The owner may link the list to its own, which are free as well.
-  for (uint32_t i = 0; i < page->reserved && block != NULL; i++) {
+  const mx_remote_list_t list = mx_remote_list_of(mx_load_acquire(&page->remote));
+  mx_block_t* block = list.first;
+  // The owner may take the list meanwhile, and link it to its own free blocks. Of those the links
+  // need not be here yet, so that so many are looked at as the list had. Where words have no room
+  // for the count it is 0, and nothing is done.
+  for (uint32_t i = 0; i < list.count && block != NULL; i++) {
     if (!mx_page_could_be_block(page, block)) break;
     mx_block_t* const next = (mx_block_t*)mx_peek_word(&block->next);
     bytes += discard_inside(page, block);

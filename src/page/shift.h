@@ -49,6 +49,8 @@ mx_inline bool mx_shift_is_marked(const mx_page_t* page, const void* block, cons
 // it can be read.
 mx_inline void* mx_shift_block(const mx_page_t* page, const void* p) {
   const size_t offset = mx_page_offset(page, p), size = page->block_size;
+  // A guarded block is as long as was asked for, which may be nothing behind what was skipped.
+  if (mx_page_is_guarded(page)) return offset <= size ? page->start : NULL;
   if (mx_page_is_huge(page)) return offset < size ? page->start : NULL;
   if (offset >= mx_peek_uint32(&page->capacity) * size) return NULL;
   return page->start + (offset - (uint32_t)offset % (uint32_t)size);
@@ -59,7 +61,7 @@ mx_inline void mx_shift_mark(const mx_page_t* page, void* p) {
   if (!MX_PADDING) return;
   const void* const block = mx_shift_block(page, p);
   if (p == block) return;
-  mx_check((uintptr_t)p >= (uintptr_t)block + MX_SHIFT_LEAST);
+  mx_check(block != NULL && (uintptr_t)p >= (uintptr_t)block + MX_SHIFT_LEAST);
   const uint64_t word = mx_shift_word(page, block, p);
   memcpy((uint8_t*)p - MX_SHIFT_LEAST, &word, sizeof(word));
 }

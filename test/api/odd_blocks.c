@@ -19,6 +19,7 @@ typedef enum crime_e {
   BEFORE_START,   // one byte before the pointer
   WRITE_FREED,    // the first byte of a block that waits to be used again, changed in one bit
   READ_FREED,     // a large one
+  FREE_SIZED,     // with another size than it has
   CRIMES
 } crime_t;
 
@@ -61,6 +62,7 @@ static void commit(const void* argument) {
     const size_t whole = (skip + t->birth->size + 8 + align - 1) / align * align;
     mi_free(hidden(mi_malloc(whole - 8)) + 16);
   }
+  if (t->crime == FREE_SIZED) mi_free_size(p, t->birth->size - 1);
   mi_free(t->crime == FREE_BEHIND ? hidden(p + 16) : p);
   if (t->crime == WRITE_FREED) hidden(p)[0] ^= 1;
   if (t->crime == READ_FREED && hidden(p)[100] == 0x5A) fprintf(stderr, "read what it was\n");
@@ -134,16 +136,32 @@ static void test_old_contents(void) {
   }
 }
 
+// A guarded block is exactly as long as was asked for, also if that is nothing.
+static void test_guarded(void) {
+  mi_option_set(mi_option_guarded_min, 0);
+  mi_heap_guarded_set_sample_rate(mi_heap_get_default(), 1, 0);
+  for (size_t size = 0; size < 40; size += 13) {
+    for (size_t offset = 1; offset < 64; offset += 5) {
+      unsigned char* const p = (unsigned char*)mi_malloc_aligned_at(size, 64, offset);
+      EXPECT_AT(offset, ((uintptr_t)p + offset) % 64 == 0 && mi_usable_size(p) == size);
+      memset(p, 1, size);
+      mi_free_size(p, size);
+    }
+  }
+  mi_heap_guarded_set_sample_rate(mi_heap_get_default(), 0, 0);
+}
+
 int main(void) {
   if (!MX_PADDING || MX_SECURE < 4 || !MX_LARGE_APART) {
     printf("no secure build, or not all of one\n");
     return 77;
   }
   TRY_ALL(with_slack, PAST_END);
-  TRY_ALL(inside, BEFORE_START, FREE_BEHIND);
+  TRY_ALL(inside, BEFORE_START, FREE_BEHIND, FREE_SIZED);
   TRY_ALL(beside, FREE_INSIDE);
   TRY_ALL(large, READ_FREED);
   TRY_ALL(plain, WRITE_FREED);
   test_old_contents();
+  test_guarded();
   return expect_end("odd-blocks");
 }
