@@ -243,12 +243,6 @@ bool mx_harden_free(mx_page_t* page, void* p) {
   return --page->used == 0;
 }
 
-// Whether a place in another thread's page is a block yet: a thread that was given it sees so.
-mx_unsynchronised static bool is_carved(const mx_page_t* page, const void* block) {
-  const size_t end = mx_peek_uint32(&page->capacity) * page->block_size;
-  return (size_t)((const uint8_t*)block - page->start) < end;
-}
-
 static bool free_remote_checked(mx_page_t* page, void* block) {
   if (MX_LIVE_BITS) {
     mx_live_t* const words = mx_live_words(page, block);
@@ -265,7 +259,7 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
       report_free("free", page, block);
       return false;
     }
-    if (!is_carved(page, block)) {
+    if (mx_page_offset(page, block) >= mx_page_carved(page)) {
       mx_error(EINVAL, "free: invalid pointer: %p\n", block);
       return false;
     }

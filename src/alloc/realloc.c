@@ -205,7 +205,8 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   const bool has_room = (!outgrows && (!MX_PADDING || is_plain(align, offset)));
   const size_t asked = (has_room ? with_room(size, old_usable) : size);
   // Where large blocks lie apart, one that grows for the first time does so as well.
-  const bool is_growing = (!MX_LARGE_APART || mx_page_is_huge(mx_pagemap_get(p)));
+  const bool is_growing =
+      (outgrows && (!MX_LARGE_APART || mx_page_is_huge(mx_pagemap_get(p))));
   void* const fresh = (outgrows ? alloc_apart(theap, asked, mx_max(align, 1), is_growing, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;

@@ -7,22 +7,14 @@
 #include "../page/state.h"
 #include "harden.h"
 
-// How many bytes of another thread's page are carved, or were a moment ago. Whoever has a block of
-// it sees a number that includes it.
-mx_unsynchronised static size_t carved_bytes(const mx_page_t* page) {
-  return mx_peek_uint32(&page->capacity) * page->block_size;
-}
-
 // The live block that a plain address stands for, or lies in, if that is in a page whose blocks
 // have tags; else NULL. *page: the page that there is, or NULL.
 static uint8_t* find_tagged(const void* at, bool is_inside, const mx_page_t** page) {
   const mx_page_t* const found = *page = mx_pagemap_find(at);
   if (found == NULL || !mx_harden_has_canaries(found)) return NULL;
-  const size_t offset = mx_page_offset(found, at);
-  if (offset >= carved_bytes(found)) return NULL;
-  uint8_t* const block =
-      (is_inside ? found->start + (offset - (uint32_t)offset % (uint32_t)found->block_size)
-                 : (uint8_t*)mx_page_block_of(found, at));
+  void* const around = mx_shift_block(found, at);
+  if (around == NULL) return NULL;
+  uint8_t* const block = (uint8_t*)(is_inside ? around : mx_page_block_of(found, at));
   return block != NULL && mx_page_has_live(found, block) ? block : NULL;
 }
 
@@ -37,7 +29,7 @@ static size_t tagged_bytes(const mx_page_t* page, const uint8_t* block) {
 // The tags that lie beside a block, as bits. In front of a page's first one is a canary's place;
 // behind the last one may be nothing at all.
 static unsigned tags_beside(const mx_page_t* page, const uint8_t* block, size_t size) {
-  const uint8_t *const end = block + size, *const carved = page->start + carved_bytes(page);
+  const uint8_t *const end = block + size, *const carved = page->start + mx_page_carved(page);
   const unsigned before = mx_tag_read(block - MX_TAG_GRANULE);
   return 1u << before | 1u << (end < carved ? mx_tag_read(end) : 0);
 }

@@ -5,12 +5,6 @@
 #include "../base/hooks.h"
 #include "../page/shift.h"
 
-// How many blocks of another thread's page are carved, or were a moment ago. A thread that was
-// given one of them sees a count that includes it.
-mx_unsynchronised static size_t carved_of(const mx_page_t* page) {
-  return mx_peek_uint32(&page->capacity);
-}
-
 static bool is_live_huge(const mx_page_t* page) {
   return (mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0;
 }
@@ -18,7 +12,7 @@ static bool is_live_huge(const mx_page_t* page) {
 // Whether the carved block at a place where one can begin is its user's. What was written over
 // counts, so that it is reported as that.
 static bool is_live(const mx_page_t* page, const void* block) {
-  if (mx_page_offset(page, block) >= carved_of(page) * page->block_size) return false;
+  if (mx_page_offset(page, block) >= mx_page_carved(page)) return false;
   return mx_page_has_live(page, block);
 }
 

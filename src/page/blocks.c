@@ -22,6 +22,10 @@
 mx_at_start mx_page_t mx_page_none;
 mx_at_start mx_atomic(uint32_t) mx_color_least = MX_COLOR_STEP_MIN;
 
+mx_unsynchronised size_t mx_page_carved(const mx_page_t* page) {
+  return mx_peek_uint32(&page->capacity) * page->block_size;
+}
+
 // Right behind it: what comes then may hold memory for its growth.
 bool mx_page_guard_huge(mx_page_t* page, bool install) {
   mx_check(mx_page_is_huge(page));

@@ -120,6 +120,9 @@ mx_static_assert(sizeof(struct mx_page_s) == MX_PAGE_RECORD_SIZE &&
 MX_BEGIN_DECLS
 // Stands where there is no page: it has no block and no owner.
 extern mx_hidden mx_page_t mx_page_none;
+// How many bytes from the start of a page of blocks are carved, or were a moment ago: it may be
+// another thread's. Whoever was given a block of it sees a number that includes that.
+size_t mx_page_carved(const mx_page_t* page);
 MX_END_DECLS
 
 // What lies behind the record of a page of blocks, in its arena, where more than one waits.

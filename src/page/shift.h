@@ -52,7 +52,7 @@ mx_inline void* mx_shift_block(const mx_page_t* page, const void* p) {
   // A guarded block is as long as was asked for, which may be nothing behind what was skipped.
   if (mx_page_is_guarded(page)) return offset <= size ? page->start : NULL;
   if (mx_page_is_huge(page)) return offset < size ? page->start : NULL;
-  if (offset >= mx_peek_uint32(&page->capacity) * size) return NULL;
+  if (offset >= mx_page_carved(page)) return NULL;
   return page->start + (offset - (uint32_t)offset % (uint32_t)size);
 }
 
