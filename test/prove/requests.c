@@ -140,6 +140,8 @@ static bool fails(size_t size) {
 static void* give_alone(size_t size, size_t align) {
   if (fails(size)) return NULL;
   prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(mx_max(align, MX_SLICE_SIZE) - 1);
+  // What is added to it must not reach the bits of a pointer in which the checker keeps its object.
+  assume(prove_block % (2 * ADDRESSES) < 2 * ADDRESSES - 2 * MX_BIN_MAX_SIZE);
   prove_usable = size;
   apart_from_old();
   return (void*)prove_block;
