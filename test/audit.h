@@ -210,7 +210,7 @@ static void audit_heaps(const mx_subproc_t* subproc) {
 // Of a sub-process; of the main one, where there is no other, also what the process has committed:
 // beside what is present in arenas and what has a mapping of its own that is metadata.
 __attribute__((unused)) static int audit(const mx_subproc_t* subproc) {
-  mx_call_settle();  // in the child of a fork all is set right before a call
+  mx_call_do_pending();  // in the child of a fork all is set right before a call
   static const audit_t nothing;
   audited = nothing;
   AUDIT(mx_call_depth == 0);

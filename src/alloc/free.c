@@ -59,7 +59,7 @@ mx_noinline static void free_transferred(void* p, mx_page_t* page) {
 // What is neither NULL nor a block of another thread's page, or may not be.
 mx_noinline void mx_free_slow(void* p) {
   if (p == NULL) return;
-  mx_call_settle();  // whose the page is may not be known yet in the child of a fork
+  mx_call_do_pending();  // whose the page is may not be known yet in the child of a fork
   mx_page_t* const page = mx_pagemap_find(p);
   // Only constant fields of the page are read: it may be another thread's.
   void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));

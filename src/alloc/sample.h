@@ -88,7 +88,7 @@ mx_inline void mx_sample_count_ahead(mx_theap_sampling_t* sampling) {
 }
 
 // Nothing is counted that was not allocated.
-mx_inline void mx_sample_settle(mx_theap_sampling_t* sampling) {
+mx_inline void mx_sample_end_credit(mx_theap_sampling_t* sampling) {
   sampling->until_sample += (int64_t)sampling->credit;
   sampling->credit = 0;
 }
@@ -96,7 +96,7 @@ mx_inline void mx_sample_settle(mx_theap_sampling_t* sampling) {
 // Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.
 mx_inline bool mx_sample_is_due(mx_theap_t* theap, size_t size) {
   mx_theap_sampling_t* const sampling = &theap->sampling;
-  mx_sample_settle(sampling);
+  mx_sample_end_credit(sampling);
   if (mx_unlikely(mx_sample_has_changed(theap))) return true;
   // A request that is too large for any memory may wrap it around: that fails anyway.
   sampling->until_sample = (int64_t)((uint64_t)sampling->until_sample - size);

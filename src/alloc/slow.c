@@ -60,7 +60,7 @@ static bool is_as_aligned(size_t size, size_t request) {
 
 // Whether a bin would take new memory, and few of its blocks are live.
 static bool wants_larger(mx_theap_t* theap, size_t bin) {
-  if (theap->larger_of[bin - MX_LARGER_BIN] >= LARGER_MOST) return false;
+  if (theap->larger.of[bin - MX_LARGER_BIN] >= LARGER_MOST) return false;
   if (theap->bins.current[bin]->capacity >= LARGER_CARVED) return false;
   if (theap->lists.full_count[bin] > 0) return false;
   if (theap->lists.partial_count[bin] >= LARGER_CARVED) return false;
@@ -68,9 +68,9 @@ static bool wants_larger(mx_theap_t* theap, size_t bin) {
 }
 
 static void count_larger(mx_theap_t* theap, size_t bin) {
-  theap->larger_of[bin - MX_LARGER_BIN]++;
-  if (++theap->larger % LARGER_HALVED != 0) return;
-  for (size_t i = 0; i < sizeof(theap->larger_of); i++) theap->larger_of[i] /= 2;
+  theap->larger.of[bin - MX_LARGER_BIN]++;
+  if (++theap->larger.count % LARGER_HALVED != 0) return;
+  for (size_t i = 0; i < sizeof(theap->larger.of); i++) theap->larger.of[i] /= 2;
 }
 
 // A free block of a larger size, for a bin of few blocks: otherwise each bin has as much memory as
@@ -151,7 +151,7 @@ static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
     return mx_alloc_failed(size);
   }
   void* p = alloc_larger(theap, size, zero);
-  if (p == NULL || theap->larger % LARGER_VISITS == 0) note_visit(theap, size);
+  if (p == NULL || theap->larger.count % LARGER_VISITS == 0) note_visit(theap, size);
   if (p != NULL) return p;
   if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
   if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
@@ -229,17 +229,17 @@ mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
 
 // What this thread freed of a page that nobody has. One in so many is a visit all the same.
 mx_inline void* alloc_spare(size_t size, mx_theap_t* theap, bool zero) {
-  if (!MX_TRANSFERS || mx_likely(theap->spare_bytes == 0)) return NULL;
+  if (!MX_TRANSFERS || mx_likely(theap->spares.bytes == 0)) return NULL;
   if (size > MX_SHARED_MAX - MX_PAD) return NULL;
   const size_t bin = mx_bin_of(size + MX_PAD);
-  mx_spares_t* const spares = &theap->spares[bin % MX_SPARE_SLOTS];
-  mx_block_t* const block = spares->waiting;
-  if (block == NULL || spares->bin != bin) return NULL;
-  if (++theap->spare_takes % SPARE_VISITS == 0) return NULL;
-  spares->waiting = (mx_block_t*)block->next;
-  spares->count--;
-  if (spares->most < SPARE_MOST - 1) spares->most++;
-  theap->spare_bytes -= (uint32_t)mx_bin_size(bin);
+  mx_spare_slot_t* const slot = &theap->spares.slots[bin % MX_SPARE_SLOTS];
+  mx_block_t* const block = slot->waiting;
+  if (block == NULL || slot->bin != bin) return NULL;
+  if (++theap->spares.takes % SPARE_VISITS == 0) return NULL;
+  slot->waiting = (mx_block_t*)block->next;
+  slot->count--;
+  if (slot->most < SPARE_MOST - 1) slot->most++;
+  theap->spares.bytes -= (uint32_t)mx_bin_size(bin);
   return zero ? memset(block, 0, mx_bin_size(bin)) : block;
 }
 

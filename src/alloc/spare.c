@@ -17,11 +17,11 @@
 #define REST 8  // where nothing of a slot was asked for
 
 // Of a block that was freed twice there may be a ring, which the count ends.
-static void flush_spares_of(mx_theap_t* theap, mx_spares_t* spares) {
-  if (spares->waiting == NULL) return;
+static void flush_spares_of(mx_theap_t* theap, mx_spare_slot_t* slot) {
+  if (slot->waiting == NULL) return;
   mx_call_enter();
   uint32_t count = 0;
-  mx_block_t* block = mx_spare_cut(theap, spares, &count);
+  mx_block_t* block = mx_spare_cut(theap, slot, &count);
   for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
     next = (mx_block_t*)block->next;
     mx_free_into(mx_pagemap_get(block), block);
@@ -31,8 +31,8 @@ static void flush_spares_of(mx_theap_t* theap, mx_spares_t* spares) {
 
 void mx_spare_flush(mx_theap_t* theap) {
   mx_theap_t* const first = theap->first;
-  if (!MX_TRANSFERS || first == NULL || first->spare_bytes == 0) return;
-  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) flush_spares_of(first, &first->spares[i]);
+  if (!MX_TRANSFERS || first == NULL || first->spares.bytes == 0) return;
+  for (size_t i = 0; i < MX_SPARE_SLOTS; i++) flush_spares_of(first, &first->spares.slots[i]);
 }
 
 // Which theap had the page last is a hint: the record may be another thread's by now, and the page
@@ -45,34 +45,34 @@ mx_unsynchronised static bool is_of_main(const mx_theap_t* theap, const mx_page_
 
 // Two of a slice: a thread that frees page by page shall not keep pages from becoming empty. And
 // one that frees more than it allocates has no use for what waits.
-static bool has_enough(const mx_theap_t* theap, const mx_spares_t* spares, const mx_page_t* page,
+static bool has_enough(const mx_theap_t* theap, const mx_spare_slot_t* slot, const mx_page_t* page,
                        const mx_block_t* block) {
-  return ((uintptr_t)spares->waiting ^ (uintptr_t)block) < MX_SLICE_SIZE ||
-         spares->count > spares->most || spares->bin != page->bin ||
-         theap->spare_bytes + page->block_size > MX_SPARE_BYTES;
+  return ((uintptr_t)slot->waiting ^ (uintptr_t)block) < MX_SLICE_SIZE ||
+         slot->count > slot->most || slot->bin != page->bin ||
+         theap->spares.bytes + page->block_size > MX_SPARE_BYTES;
 }
 
 bool mx_spare_put(mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
   if (theap->sampling.is_on || !is_of_main(theap, page)) return false;
-  mx_spares_t* const spares = &theap->spares[page->bin % MX_SPARE_SLOTS];
-  if (mx_unlikely(spares->waiting == block)) {
+  mx_spare_slot_t* const slot = &theap->spares.slots[page->bin % MX_SPARE_SLOTS];
+  if (mx_unlikely(slot->waiting == block)) {
     mx_remote_refuse(page, block);
     return true;
   }
-  if (spares->rest > 0) {
-    spares->rest--;
+  if (slot->rest > 0) {
+    slot->rest--;
     return false;
   }
-  if (spares->waiting == NULL) spares->bin = page->bin;
-  if (mx_unlikely(has_enough(theap, spares, page, block))) {
-    if (spares->most == 0) spares->rest = REST;
-    flush_spares_of(theap, spares);
+  if (slot->waiting == NULL) slot->bin = page->bin;
+  if (mx_unlikely(has_enough(theap, slot, page, block))) {
+    if (slot->most == 0) slot->rest = REST;
+    flush_spares_of(theap, slot);
     mx_free_into(page, block);
     return true;
   }
-  block->next = (uintptr_t)spares->waiting;
-  spares->waiting = block;
-  spares->count++;
-  theap->spare_bytes += (uint32_t)page->block_size;
+  block->next = (uintptr_t)slot->waiting;
+  slot->waiting = block;
+  slot->count++;
+  theap->spares.bytes += (uint32_t)page->block_size;
   return true;
 }

@@ -258,7 +258,7 @@ void mx_arena_advise(const mx_arena_t* arena, void* start, size_t size);
 // Something else lies at a slice: the arena ends there. What it has beyond is used up.
 void mx_arena_end_at(mx_arena_t* arena, size_t index);
 // Of the caller's slice, which may be committed or not whatever is noted, makes what is noted true.
-void mx_arena_settle(mx_arena_t* arena, size_t index);
+void mx_arena_take_back(mx_arena_t* arena, size_t index);
 // Unmaps an arena's memory, if it is ours.
 void mx_arena_unmap(mx_arena_t* arena);
 // Unmaps what is committed of slices that are the caller's.

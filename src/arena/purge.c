@@ -194,7 +194,7 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
   mx_call_leave();
 }
 
-void mx_arena_settle(mx_arena_t* arena, size_t index) {
+void mx_arena_take_back(mx_arena_t* arena, size_t index) {
   uint8_t* const start = mx_arena_slice(arena, index);
   mx_bits_clear(arena->purgeable, index, 1);  // counted anew
   if (arena->is_reserved) {

@@ -53,9 +53,9 @@ bool mx_common_is_due(const mx_heap_t* heap) {
 
 // While threads are few nobody looks at the clock.
 void mx_common_begin(mx_theap_t* first) {
-  memset(first->common_of, 0, sizeof(first->common_of));
-  first->common_taken = first->common_freed = 0;
-  first->common_outgrown = (first->thread.was_brief ? UINT8_MAX : 0);
+  memset(first->common.of, 0, sizeof(first->common.of));
+  first->common.taken = first->common.freed = 0;
+  first->common.outgrown = (first->thread.was_brief ? UINT8_MAX : 0);
   first->thread.begun = 0;
   if (mx_common_is_due(&first->subproc->main_heap)) first->thread.begun = mx_os_clock_msecs();
 }
@@ -67,21 +67,21 @@ void mx_common_end(mx_theap_t* first) {
 
 bool mx_common_forgo(mx_theap_t* theap, size_t bin) {
   if (theap->heap == NULL || bin >= MX_LARGER_BIN || !mx_common_is_due(theap->heap)) return false;
-  const bool might = (theap->common_of[bin] < COMMON_MOST);
-  theap->common_of[bin] = COMMON_MOST;
+  const bool might = (theap->common.of[bin] < COMMON_MOST);
+  theap->common.of[bin] = COMMON_MOST;
   return might;
 }
 
 // Counts the request, if it is one.
 static bool is_among_first(mx_theap_t* theap, size_t bin) {
-  if (bin >= MX_LARGER_BIN || theap->common_outgrown > OUTGROWN_MOST) return false;
+  if (bin >= MX_LARGER_BIN || theap->common.outgrown > OUTGROWN_MOST) return false;
   if (!mx_heap_is_main(theap->heap) || !mx_common_is_due(theap->heap)) return false;
-  const size_t count = theap->common_of[bin];
+  const size_t count = theap->common.of[bin];
   if (count < COMMON_MOST && count * mx_bin_size(bin) < COMMON_BYTES) {
-    theap->common_of[bin]++;
+    theap->common.of[bin]++;
     return true;
   }
-  theap->common_outgrown++;
+  theap->common.outgrown++;
   return false;
 }
 
@@ -158,8 +158,8 @@ bool mx_common_is_passed(const mx_heap_t* heap, size_t bin) {
 // Whether a thread takes blocks that others free, as far as is known. One that frees them itself
 // does better with pages of its own.
 static bool passes_on(const mx_theap_t* theap) {
-  const uint32_t taken = theap->common_taken;
-  return taken < PASSED_LEAST || theap->common_freed < taken - taken / PASSED_SHARE;
+  const uint32_t taken = theap->common.taken;
+  return taken < PASSED_LEAST || theap->common.freed < taken - taken / PASSED_SHARE;
 }
 
 // Pages that threads left serve as well. One that is listed may be full by now, or lent.
@@ -178,11 +178,11 @@ void* mx_common_alloc_passed(mx_theap_t* theap, size_t bin, bool zero) {
   if (!mx_heap_is_main(theap->heap) || !passes_on(theap)) return NULL;
   mx_page_t* const page = take_passed(theap, bin, &is_zero);
   if (page == NULL) return NULL;
-  theap->common_taken++;
+  theap->common.taken++;
   return block_of_common(page, zero, is_zero);
 }
 
 void mx_common_age(mx_theap_t* theap) {
-  theap->common_taken /= 2;
-  theap->common_freed /= 2;
+  theap->common.taken /= 2;
+  theap->common.freed /= 2;
 }

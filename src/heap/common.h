@@ -32,7 +32,7 @@ MX_END_DECLS
 // The thread of a first theap, which may be NULL, freed a block of a page that no thread has.
 mx_inline void mx_common_note_free(mx_theap_t* first, size_t bin) {
   if (!MX_COMMON_PAGES || bin < MX_LARGER_BIN || first == NULL) return;
-  if (first->common_freed < UINT32_MAX) first->common_freed++;
+  if (first->common.freed < UINT32_MAX) first->common.freed++;
 }
 
 #endif

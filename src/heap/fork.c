@@ -206,7 +206,7 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
         mx_os_guard(slice, MX_SLICE_SIZE, false);  // a huge block's
         mx_arena_guard(arena, i, 1, false);
       }
-      mx_arena_settle(arena, i);
+      mx_arena_take_back(arena, i);
       mx_slices_free(arenas, arena, i, 1);
       i++;
       continue;
@@ -294,7 +294,7 @@ static void repair_all(void) {
   mx_holes_after_fork();
   if (!had_lost && !has_vanished_threads()) return;
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
-    mx_store_relaxed(&s->trimming, 0);
+    mx_store_relaxed(&s->trim.busy, 0);
   }
   // Pages that records keep would look like pages of vanished threads, as those of parked theaps.
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {

@@ -110,7 +110,7 @@ typedef struct mx_theap_collecting_s {
 
 typedef struct mx_theap_links_s {
   mx_theap_t* next_in_thread;
-  mx_theap_t* next_in_heap;          // under heap->lock; of spare ones, the next spare one
+  mx_theap_t* next_in_heap;          // under heap->lock; of unbound ones, the next such
   mx_theap_t* prev_in_heap;
   mx_theap_t* next_orphan;
   bool is_orphan;                    // on its first theap's list `orphans`
@@ -121,13 +121,33 @@ typedef struct mx_theap_links_s {
 // theap has some. Bins that are MX_SPARE_SLOTS apart take turns.
 #define MX_SPARE_SLOTS 32
 
-typedef struct mx_spares_s {
+typedef struct mx_spare_slot_s {
   mx_block_t* waiting;
   uint8_t bin;
   uint8_t count;
   uint8_t most;  // one more than so many may wait
   uint8_t rest;  // so many that are freed next do not
-} mx_spares_t;
+} mx_spare_slot_t;
+
+typedef struct mx_theap_spares_s {
+  mx_spare_slot_t slots[MX_SPARE_SLOTS];
+  uint32_t bytes;
+  uint32_t takes;  // how many were used again
+} mx_theap_spares_t;
+
+// Blocks that were of a larger size than they had to be: see alloc/slow.c.
+typedef struct mx_theap_larger_s {
+  uint32_t count;
+  uint8_t of[MX_LARGER_BINS];  // of each bin lately
+} mx_theap_larger_t;
+
+// What the thread has of pages that it shares: see common.c.
+typedef struct mx_theap_common_s {
+  uint8_t outgrown;           // bins of which it wanted more than such pages give,
+  uint8_t of[MX_LARGER_BIN];  // and blocks that it had of each
+  uint32_t taken;             // larger ones that it had lately,
+  uint32_t freed;             // and that it freed there
+} mx_theap_common_t;
 
 // What its thread counts by itself, since it comes too often for a word of all threads. Added to
 // its heap's when it leaves that.
@@ -141,7 +161,7 @@ typedef struct mx_theap_counted_s {
 typedef struct mx_theap_thread_s {
   mx_theap_t** slots;             // the thread's theap of a heap, by the heap's slot
   size_t slot_count;
-  mx_theap_t* spares;             // bound to no heap
+  mx_theap_t* unbound;            // bound to no heap
   mx_atomic(mx_theap_t*) orphans; // theaps whose heap others gave up, see mx_heap_delete
   mx_theap_t* after_end;          // the next in its list, under the lock of the records
   bool is_after_end;              // made after its thread was said to have ended
@@ -163,24 +183,18 @@ struct mx_theap_s {
   mx_theap_trimming_t trimming;
   mx_theap_collecting_t collecting;
   mx_theap_counted_t counted;
+  mx_theap_spares_t spares;
   uint32_t visits;             // of the slow path
-  uint32_t larger;             // blocks that were of a larger size than they had to be
-  uint32_t spare_bytes;        // of its spare blocks, and
-  uint32_t spare_takes;        // how many were used again
+  mx_theap_larger_t larger;
   mx_magazine_t* magazines;    // one for each small bin, or NULL
   mx_subproc_t* subproc;
   mx_theap_t* first;           // the first theap of this thread
   mx_theap_links_t links;
   mx_lock_t lock;              // held while it is collected, abandoned or emptied
   mx_theap_thread_t thread;
-  uint8_t common_outgrown;           // bins of which it wanted more than common pages give,
-  uint8_t common_of[MX_LARGER_BIN];  // and blocks that it had of each from those: see common.c
-  uint32_t common_taken;             // larger blocks that it had of common pages lately,
-  uint32_t common_freed;             // and that it freed there
+  mx_theap_common_t common;
   mx_theap_lists_t lists;
   mx_theap_retained_t retained;
-  uint8_t larger_of[MX_LARGER_BINS];  // of each bin lately: see alloc/slow.c
-  mx_spares_t spares[MX_SPARE_SLOTS];
 };
 
 struct mx_heap_s {
@@ -213,6 +227,15 @@ typedef struct mx_parked_s {
   mx_atomic(uint32_t) slices;    // in its pages: hints
 } mx_parked_t;
 
+// How far threads are with giving back parts of pages: see trim.c.
+typedef struct mx_subproc_trim_s {
+  mx_atomic(size_t) from;   // least committed bytes since pages were trimmed
+  mx_atomic(int) busy;      // a thread is at it; what follows is that one's
+  size_t arena, slice;      // how far
+  size_t refaults;          // bytes of holes that were filled again lately
+  uint64_t refaults_until;  // clock in ms when that is halved
+} mx_subproc_trim_t;
+
 // What a start touches lies together, from the lock to the main heap, and in the arenas.
 struct mx_subproc_s {
   mx_atomic(uint64_t) search_from[MX_BIN_COUNT];  // where the next search for an abandoned page
@@ -228,11 +251,7 @@ struct mx_subproc_s {
   uint32_t visitors;                           // as these: threads that are at it in their steps
   bool is_ending;                              // nobody else comes
   mx_page_t* os_pages;                         // huge pages outside the arenas
-  mx_atomic(size_t) trim_from;                 // least committed bytes since pages were trimmed
-  mx_atomic(int) trimming;                     // somebody is at it; what follows is that one's
-  size_t trim_arena, trim_slice;               // how far
-  size_t trim_refaults;                         // bytes of holes that were filled again lately
-  uint64_t trim_refaults_until;                 // clock in ms when that is halved
+  mx_subproc_trim_t trim;
   mx_atomic(size_t) listed[MX_BIN_COUNT];      // abandoned pages of the main heap with free blocks
   mx_parked_t parked[MX_PARKED_MAX];           // theaps of threads that ended
   mx_heap_t main_heap;

@@ -111,8 +111,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
   }
   theap->retained.slices = 0;
   theap->collecting.at = NULL;
-  memset(theap->spares, 0, sizeof(theap->spares));
-  theap->spare_bytes = 0;
+  memset(&theap->spares, 0, sizeof(theap->spares));
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_clear_current(theap, bin);
 }
 

@@ -60,8 +60,8 @@ bool mx_heap_start(void) {
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL && theap->tid != 0);
   theap->visits = 0;
-  if (theap->larger != 0) memset(theap->larger_of, 0, sizeof(theap->larger_of));
-  theap->larger = 0;
+  if (theap->larger.count != 0) memset(theap->larger.of, 0, sizeof(theap->larger.of));
+  theap->larger.count = 0;
   mx_lock_acquire(&heap->lock);
   mx_theap_link(heap, theap);
   mx_lock_release(&heap->lock);
@@ -92,8 +92,8 @@ static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
     mx_tls_theap = first;
   }
   if (mx_tls_last == theap) mx_tls_last = first;
-  theap->links.next_in_heap = first->thread.spares;
-  first->thread.spares = theap;
+  theap->links.next_in_heap = first->thread.unbound;
+  first->thread.unbound = theap;
 }
 
 static void absorb_orphans(mx_theap_t* first) {
@@ -148,7 +148,7 @@ static void end_again(void) {
 static void begin_thread(mx_theap_t* first) {
   enter_thread(first, first);
   first->thread.number = mx_os_thread_number();
-  first->thread.spares = NULL;
+  first->thread.unbound = NULL;
   first->thread.heartbeat = 0;
   first->thread.in_deferred_free = false;
   first->thread.is_pooled = false;
@@ -226,9 +226,9 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
   }
   absorb_orphans(first);
   if (!reserve_slot(first, heap->slot)) return NULL;
-  mx_theap_t* theap = first->thread.spares;
+  mx_theap_t* theap = first->thread.unbound;
   if (theap != NULL) {
-    first->thread.spares = theap->links.next_in_heap;
+    first->thread.unbound = theap->links.next_in_heap;
   } else {
     theap = mx_theap_record();
     if (theap == NULL) return NULL;

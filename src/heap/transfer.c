@@ -183,22 +183,22 @@ static void give_to_pages(mx_block_t* block, uint32_t count) {
 
 // ---- spare blocks at the end of their thread ---------------------------------------------------
 
-mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spares_t* spares, uint32_t* count) {
-  mx_block_t* const first = spares->waiting;
-  *count = spares->count;
-  spares->waiting = NULL;
-  spares->count = 0;
-  spares->most /= 2;
-  theap->spare_bytes -= *count * (uint32_t)mx_bin_size(spares->bin);
+mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spare_slot_t* slot, uint32_t* count) {
+  mx_block_t* const first = slot->waiting;
+  *count = slot->count;
+  slot->waiting = NULL;
+  slot->count = 0;
+  slot->most /= 2;
+  theap->spares.bytes -= *count * (uint32_t)mx_bin_size(slot->bin);
   return first;
 }
 
 void mx_spare_give_up(mx_theap_t* theap) {
-  if (!MX_TRANSFERS || theap->spare_bytes == 0) return;
+  if (!MX_TRANSFERS || theap->spares.bytes == 0) return;
   mx_call_enter();
   for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
     uint32_t count = 0;
-    mx_block_t* const first = mx_spare_cut(theap, &theap->spares[i], &count);
+    mx_block_t* const first = mx_spare_cut(theap, &theap->spares.slots[i], &count);
     give_to_pages(first, count);
   }
   mx_call_leave();

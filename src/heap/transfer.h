@@ -34,7 +34,7 @@ void mx_transfer_forget(void);
 bool mx_transfer_visit_locks(mx_lock_visit_fn* visit);
 // Takes the blocks of one slot of those that a thread keeps for itself (alloc/spare.h), and their
 // number.
-mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spares_t* spares, uint32_t* count);
+mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spare_slot_t* slot, uint32_t* count);
 // Gives all of them to their pages, and those to nobody: the thread ends.
 void mx_spare_give_up(mx_theap_t* theap);
 MX_END_DECLS

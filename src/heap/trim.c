@@ -180,15 +180,15 @@ size_t mx_page_make_holes(mx_page_t* page, bool is_owner) {
 // Twice the bytes of holes that were filled again lately: so much more may wait.
 static size_t trim_refaults(mx_subproc_t* subproc) {
   const size_t filled = mx_holes_take_filled();
-  if (filled == 0 && subproc->trim_refaults == 0) return 0;
+  if (filled == 0 && subproc->trim.refaults == 0) return 0;
   const uint64_t now = mx_os_clock_msecs();
-  if (subproc->trim_refaults == 0) subproc->trim_refaults_until = now + REFAULT_MSECS;
-  subproc->trim_refaults += 2 * filled;
-  if (now >= subproc->trim_refaults_until) {
-    subproc->trim_refaults /= 2;
-    subproc->trim_refaults_until = now + REFAULT_MSECS;
+  if (subproc->trim.refaults == 0) subproc->trim.refaults_until = now + REFAULT_MSECS;
+  subproc->trim.refaults += 2 * filled;
+  if (now >= subproc->trim.refaults_until) {
+    subproc->trim.refaults /= 2;
+    subproc->trim.refaults_until = now + REFAULT_MSECS;
   }
-  return subproc->trim_refaults;
+  return subproc->trim.refaults;
 }
 
 static void trim_page(mx_page_t* page, int* budget) {
@@ -203,7 +203,7 @@ static bool trim_step(mx_subproc_t* subproc) {
   int budget = TRIM_PAGES;
   for (int looks = TRIM_LOOKS; looks > 0 && budget > 0; looks--) {
     mx_page_t* const page =
-        mx_page_next_of(&subproc->arenas, &subproc->trim_arena, &subproc->trim_slice);
+        mx_page_next_of(&subproc->arenas, &subproc->trim.arena, &subproc->trim.slice);
     if (page == NULL) return false;
     trim_page(page, &budget);
   }
@@ -217,19 +217,19 @@ static bool trim_step(mx_subproc_t* subproc) {
 void mx_subproc_trim(mx_subproc_t* subproc) {
   const int64_t now = mx_load_relaxed(&mx_process_counters.committed.current);
   const size_t committed = (now > 0 ? (size_t)now : 0);
-  const size_t from = mx_load_relaxed(&subproc->trim_from);
-  if (committed < from) mx_store_relaxed(&subproc->trim_from, committed);
+  const size_t from = mx_load_relaxed(&subproc->trim.from);
+  if (committed < from) mx_store_relaxed(&subproc->trim.from, committed);
   const size_t most = from + mx_max(from / TRIM_SHARE, TRIM_LEAST);
   if (mx_likely(committed < most)) return;
   // With a background thread that is its work, and the refaults are its, too.
   if (!MX_HOLES || !may_give_back()) return;
   if (mx_load_relaxed(&mx_arenas_background) != NULL) return;
-  if (mx_exchange_acq_rel(&subproc->trimming, 1) != 0) return;
+  if (mx_exchange_acq_rel(&subproc->trim.busy, 1) != 0) return;
   if (committed >= most + trim_refaults(subproc) && !trim_step(subproc)) {
-    mx_store_relaxed(&subproc->trim_from, committed);
-    subproc->trim_arena = subproc->trim_slice = 0;
+    mx_store_relaxed(&subproc->trim.from, committed);
+    subproc->trim.arena = subproc->trim.slice = 0;
   }
-  mx_store_release(&subproc->trimming, 0);
+  mx_store_release(&subproc->trim.busy, 0);
 }
 
 // ---- the walk over all pages -------------------------------------------------------------------

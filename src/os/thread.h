@@ -174,7 +174,7 @@ mx_inline void mx_call_leave(void) {
 }
 
 // Before what is no call itself, and yet needs that nothing is pending.
-mx_inline void mx_call_settle(void) {
+mx_inline void mx_call_do_pending(void) {
   if (mx_likely(!mx_call_is_pending())) return;
   mx_call_enter();
   mx_call_leave();

@@ -59,7 +59,7 @@ static void print_arena(const mx_arena_t* arena, mx_out_t* out) {
 }
 
 void mx_arena_map_print(mx_subproc_t* subproc, mx_out_t* out) {
-  mx_call_settle();
+  mx_call_do_pending();
   const size_t count = mx_load_acquire(&subproc->arenas.count);
   mx_out_add(out, "arenas: %zu\n", count);
   if (count > 0) mx_out_add(out, "%s", map_legend);

@@ -420,7 +420,7 @@ static size_t sum_of_walk(const mx_report_t* report, size_t* shared) {
   return bytes;
 }
 
-static void settle_rows(taking_t* t) {
+static void balance_rows(taking_t* t) {
   mx_report_t* const report = t->report;
   size_t shared;
   sum_of_walk(report, &shared);
@@ -439,7 +439,7 @@ static void settle_rows(taking_t* t) {
 }
 
 void mx_report_take(mx_report_t* report) {
-  mx_call_settle();
+  mx_call_do_pending();
   taking_t t;
   memset(&t, 0, sizeof(t));
   memset(report, 0, sizeof(*report));
@@ -458,7 +458,7 @@ void mx_report_take(mx_report_t* report) {
     report->resident = t.anonymous = info.current_rss;
     t.shared = SIZE_MAX;
   }
-  settle_rows(&t);
+  balance_rows(&t);
   report->is_resident_known = (report->resident != 0);
   size_t shared;
   if (!report->is_resident_known) report->resident = sum_of_walk(report, &shared);

@@ -121,7 +121,7 @@ static bool visit_main_heap(const mx_heap_t* heap, const mx_visit_t* visit) {
 }
 
 bool mx_walk_heap(mx_heap_t* heap, const mx_visit_t* visit) {
-  mx_call_settle();
+  mx_call_do_pending();
   mx_spare_flush(mx_tls_theap);
   mx_transfer_flush(true);
   if (mx_heap_is_main(heap)) return visit_main_heap(heap, visit);
@@ -139,7 +139,7 @@ static bool visit_list(const mx_page_t* page, const mx_visit_t* visit) {
 }
 
 bool mx_walk_theap(const mx_theap_t* theap, const mx_visit_t* visit) {
-  mx_call_settle();
+  mx_call_do_pending();
   mx_spare_flush(mx_tls_theap);
   mx_transfer_flush(true);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {

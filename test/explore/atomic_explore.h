@@ -98,7 +98,7 @@ static inline void ex_call_now(void (*run)(void)) {
   if (run != NULL) run();
 }
 #define mx_call_before_next(run) ex_call_now(run)
-#define mx_call_settle() ((void)0)
+#define mx_call_do_pending() ((void)0)
 #define mx_call_is_pending() false
 #define mx_call_hold_pending(missed) (*(missed) = false)
 #define mx_call_let_pending() ((void)0)

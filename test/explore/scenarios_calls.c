@@ -15,7 +15,7 @@
 #undef mx_call_depth
 #undef mx_call_then
 #undef mx_call_before_next
-#undef mx_call_settle
+#undef mx_call_do_pending
 #undef mx_call_is_pending
 #undef mx_call_hold_pending
 #undef mx_call_let_pending

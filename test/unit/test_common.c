@@ -64,17 +64,17 @@ static void of_many_threads(told_t* h) {
     const size_t size = sizes[n], bin = mx_bin_of(size);
     size_t most = 0;
     while (most < FIRST && most * mx_bin_size(bin) < BYTES) most++;
-    EXPECT(h->theap->common_of[bin] == 0 && h->theap->common_outgrown == n);
+    EXPECT(h->theap->common.of[bin] == 0 && h->theap->common.outgrown == n);
     for (size_t i = 0; i < most; i++) {
       void* const p = make(size);
       const mx_page_t* const page = page_of(p);
       EXPECT(is_common(p) && page->block_size % MX_COMMON_LINE == 0 && page->block_size >= size);
       // So that others may look for holes in it.
       EXPECT((mx_load_relaxed(&page->lend) & MX_PAGE_RESTS) != 0);
-      EXPECT(h->theap->common_of[bin] == i + 1 && !mx_theap_uses(h->theap, bin));
+      EXPECT(h->theap->common.of[bin] == i + 1 && !mx_theap_uses(h->theap, bin));
     }
-    EXPECT(is_own(make(size)) && h->theap->common_of[bin] == most);
-    EXPECT(h->theap->common_outgrown == n + 1);
+    EXPECT(is_own(make(size)) && h->theap->common.of[bin] == most);
+    EXPECT(h->theap->common.outgrown == n + 1);
   }
   EXPECT(is_own(make(9216)));  // the first size that has none
 }
@@ -82,18 +82,18 @@ static void of_many_threads(told_t* h) {
 // A thread that goes on in more than eight bins does not wait for work.
 static void of_a_busy_thread(told_t* h) {
   for (size_t bin = 1; bin <= OUTGROWN + 1; bin++) {
-    EXPECT(h->theap->common_outgrown == bin - 1);
+    EXPECT(h->theap->common.outgrown == bin - 1);
     EXPECT(is_common(make(mx_bin_size(bin))));
     for (size_t i = 0; i < FIRST; i++) make(mx_bin_size(bin));
     EXPECT(is_own(kept[kept_count - 1]));
   }
-  EXPECT(h->theap->common_outgrown == OUTGROWN + 1);
+  EXPECT(h->theap->common.outgrown == OUTGROWN + 1);
   EXPECT(is_own(make(mx_bin_size(OUTGROWN + 2))));
 }
 
 static void of_one_that_forgoes(told_t* h) {
   const size_t bin = mx_bin_of(256);
-  EXPECT(mx_common_forgo(h->theap, bin) && h->theap->common_of[bin] == FIRST);
+  EXPECT(mx_common_forgo(h->theap, bin) && h->theap->common.of[bin] == FIRST);
   EXPECT(!mx_common_forgo(h->theap, bin));
   EXPECT(is_own(make(256)));
   EXPECT(!mx_common_forgo(h->theap, MX_LARGER_BIN));
@@ -127,20 +127,20 @@ static void take_what_is_left(told_t* h) {
 
 static void use_some(told_t* h) {
   for (size_t i = 0; i < 3; i++) mi_free(mi_malloc(640));
-  EXPECT(h->theap->common_of[mx_bin_of(640)] == 3);
-  h->theap->common_taken = h->theap->common_freed = 5;
+  EXPECT(h->theap->common.of[mx_bin_of(640)] == 3);
+  h->theap->common.taken = h->theap->common.freed = 5;
 }
 
 static void be_first_again(told_t* h) {
-  EXPECT(h->theap->common_outgrown == 0 && h->theap->common_of[mx_bin_of(640)] == 0);
-  EXPECT(h->theap->common_taken == 0 && h->theap->common_freed == 0);
+  EXPECT(h->theap->common.outgrown == 0 && h->theap->common.of[mx_bin_of(640)] == 0);
+  EXPECT(h->theap->common.taken == 0 && h->theap->common.freed == 0);
   void* const p = mi_malloc(640);
   EXPECT(is_common(p));
   mi_free(p);
 }
 
 static void be_brief(told_t* h) {
-  EXPECT(h->theap->common_outgrown == UINT8_MAX);
+  EXPECT(h->theap->common.outgrown == UINT8_MAX);
   void* const p = mi_malloc(704);
   EXPECT(is_own(p));
   mi_free(p);
@@ -173,17 +173,17 @@ static void counts(void) {
   mx_theap_t* const first = mx_tls_theap->first;
   mx_common_note_free(NULL, MX_LARGER_BIN);
   mx_common_note_free(first, MX_LARGER_BIN - 1);
-  EXPECT(first->common_freed == 0);
+  EXPECT(first->common.freed == 0);
   mx_common_note_free(first, MX_LARGER_BIN);
-  EXPECT(first->common_freed == 1);
-  first->common_freed = UINT32_MAX;
+  EXPECT(first->common.freed == 1);
+  first->common.freed = UINT32_MAX;
   mx_common_note_free(first, MX_LARGER_BIN);
-  EXPECT(first->common_freed == UINT32_MAX);
-  first->common_taken = 8;
-  first->common_freed = 6;
+  EXPECT(first->common.freed == UINT32_MAX);
+  first->common.taken = 8;
+  first->common.freed = 6;
   mx_common_age(first);
-  EXPECT(first->common_taken == 4 && first->common_freed == 3);
-  first->common_taken = first->common_freed = 0;
+  EXPECT(first->common.taken == 4 && first->common.freed == 3);
+  first->common.taken = first->common.freed = 0;
 }
 
 int main(void) {

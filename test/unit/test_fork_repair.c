@@ -132,7 +132,7 @@ static int child(const mx_page_t* page) {
   static void* fresh[FRESH];
   mi_register_error(on_error, NULL);
   EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
-  mx_call_settle();
+  mx_call_do_pending();
   if (MX_DEBUG_FILL) EXPECT(page->free != NULL && is_filled(page));
   EXPECT(page->free == NULL || mx_page_is_mine(page));
   for (int i = 0; i < FRESH; i++) {
@@ -195,17 +195,17 @@ static void purger_vanishes(void) {
   const size_t i = mx_bits_find_run(arena->free, NULL, arena->slices, 3, 0, 1, 0);
   EXPECT(i != SIZE_MAX && mx_bits_try_claim(arena->free, i, 3));
   mx_store_relaxed(&arenas->purging, 1);
-  mx_store_relaxed(&mx_subproc_main.trimming, 1);
+  mx_store_relaxed(&mx_subproc_main.trim.busy, 1);
   const pid_t pid = fork();
   if (pid == 0) {
-    mx_call_settle();
+    mx_call_do_pending();
     EXPECT(mx_load_relaxed(&arenas->purging) == 0);
-    EXPECT(mx_load_relaxed(&mx_subproc_main.trimming) == 0);
+    EXPECT(mx_load_relaxed(&mx_subproc_main.trim.busy) == 0);
     EXPECT(mx_bits_count(arena->free, i, 3) == 3);
     _exit(failures != 0);
   }
   mx_store_relaxed(&arenas->purging, 0);
-  mx_store_relaxed(&mx_subproc_main.trimming, 0);
+  mx_store_relaxed(&mx_subproc_main.trim.busy, 0);
   mx_bits_set(arena->free, i, 3);
   int status = 1;
   EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
@@ -231,7 +231,7 @@ static void mapper_vanishes(void) {
   mx_store_relaxed(&arenas->purging, 1);
   const pid_t pid = fork();
   if (pid == 0) {
-    mx_call_settle();
+    mx_call_do_pending();
     const size_t both[] = {noted, mapped};
     for (int i = 0; i < 2; i++) {
       EXPECT(mx_bits_test(arena->free, both[i]) && !mx_bits_test(arena->committed, both[i]));
@@ -268,7 +268,7 @@ static void* keeps_a_page(void* arg) {
 static int child_of_becoming(const mx_page_t* page, int step) {
   mx_arena_t* const arena = page->arena;
   const size_t i = page->slice_index;
-  mx_call_settle();
+  mx_call_do_pending();
   if (step > 0) EXPECT(mx_bits_test(arena->free, i));
   EXPECT(audit(&mx_subproc_main) == 0);
   mi_free(mi_malloc(SIZE));

@@ -84,7 +84,7 @@ int main(void) {
   const int64_t much = (int64_t)(256 * MIB);
   mx_count_add(&mx_process_counters.committed, much);
   for (int i = 0; i < 100; i++) mx_subproc_trim(&mx_subproc_main);
-  EXPECT(mx_subproc_main.trim_arena == 0);
+  EXPECT(mx_subproc_main.trim.arena == 0);
   mx_count_add(&mx_process_counters.committed, -much);
   mx_arenas_unmap_free(arenas);
   // A thread looks for what another left, and for memory of its own.

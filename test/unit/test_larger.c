@@ -150,7 +150,7 @@ static void test_halved(void) {
     const size_t size = kib[i] * KIB, next = size + (size < 16 * KIB ? 1 : 2) * KIB;
     EXPECT(larger_in_a_row(size, next, MOST) == MOST);
   }
-  EXPECT(mx_thread_theap()->larger == HALVED);
+  EXPECT(mx_thread_theap()->larger.count == HALVED);
   EXPECT(larger_in_a_row(9 * KIB, 10 * KIB, MOST) == MOST / 2);
 }
 

@@ -508,7 +508,7 @@ static void child_is_whole(void) {
   const pid_t pid = fork();
   if (pid == 0) {
     alarm(20);
-    mx_call_settle();  // before a call those that are not there are counted
+    mx_call_do_pending();  // before a call those that are not there are counted
     const int64_t threads = threads_now();
     EXPECT(threads == 1);
     run_threads(1);

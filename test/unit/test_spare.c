@@ -33,8 +33,8 @@ static void on_error(int code, void* arg) { (void)code, (void)arg, errors++; }
 
 static size_t waiting(size_t size) {
   const size_t bin = mx_bin_of(size);
-  const mx_spares_t* const spares = &mx_tls_theap->spares[bin % MX_SPARE_SLOTS];
-  return spares->bin == bin ? spares->count : 0;
+  const mx_spare_slot_t* const slot = &mx_tls_theap->spares.slots[bin % MX_SPARE_SLOTS];
+  return slot->bin == bin ? slot->count : 0;
 }
 
 static mx_page_t* page_of(const void* p) { return mx_pagemap_get(p); }
@@ -45,8 +45,8 @@ static bool is_unowned(const void* p) {
 
 // As if blocks had been asked for.
 static void begin_anew(void) {
-  for (size_t i = 0; mx_tls_theap->spare_bytes == 0 && i < MX_SPARE_SLOTS; i++) {
-    mx_tls_theap->spares[i].rest = 0;
+  for (size_t i = 0; mx_tls_theap->spares.bytes == 0 && i < MX_SPARE_SLOTS; i++) {
+    mx_tls_theap->spares.slots[i].rest = 0;
   }
 }
 
@@ -116,13 +116,13 @@ static void bounded(void) {
   EXPECT(most >= 1 && most < 8);
   size_t bytes = 0;
   for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
-    const mx_spares_t* const spares = &mx_tls_theap->spares[i];
-    bytes += spares->count * mx_bin_size(spares->bin);
+    const mx_spare_slot_t* const slot = &mx_tls_theap->spares.slots[i];
+    bytes += slot->count * mx_bin_size(slot->bin);
   }
-  EXPECT(mx_tls_theap->spare_bytes == bytes);
+  EXPECT(mx_tls_theap->spares.bytes == bytes);
   for (size_t i = 0; i < 16; i++) blocks[at[i]] = mi_malloc(SIZE);
   free_from(0);
-  EXPECT(waiting(SIZE) == 0 && mx_tls_theap->spare_bytes == 0);
+  EXPECT(waiting(SIZE) == 0 && mx_tls_theap->spares.bytes == 0);
 }
 
 // A thread that frees and does not ask has most go home at once.
@@ -162,7 +162,7 @@ static void shared_slot(void) {
     if (i != 2 * BLOCKS) mi_free(others[i]);
   }
   free_from(1);
-  EXPECT(mx_tls_theap->spare_bytes == 0);
+  EXPECT(mx_tls_theap->spares.bytes == 0);
 }
 
 static void freed_twice(void) {
@@ -220,7 +220,7 @@ static void others_go_home(void) {
   mi_heap_t* const heap = mi_heap_new();
   make(SIZE, heap);
   mi_free(blocks[0]);
-  EXPECT(mx_tls_theap->spare_bytes == 0);
+  EXPECT(mx_tls_theap->spares.bytes == 0);
   mi_heap_destroy(heap);
   make(SIZE, NULL);
   in_a_thread(&free_some);
@@ -242,7 +242,7 @@ static void* free_in_record(void* reached) {
   if (mx_page_theap(page_of(blocks[0])) == mx_tls_theap) {
     *(bool*)reached = true;
     mi_free(blocks[0]);
-    EXPECT(mx_tls_theap->spare_bytes == 0);
+    EXPECT(mx_tls_theap->spares.bytes == 0);
   }
   sem_post(&is_ready);
   sem_wait(&may_end);
@@ -312,7 +312,7 @@ static void collected(void) {
   mi_free(blocks[0]);
   EXPECT(waiting(SIZE) == 1);
   mi_collect(true);
-  EXPECT(waiting(SIZE) == 0 && mx_tls_theap->spare_bytes == 0);
+  EXPECT(waiting(SIZE) == 0 && mx_tls_theap->spares.bytes == 0);
   mi_free(blocks[other_page(0)]);
   blocks[other_page(0)] = NULL;
   EXPECT(waiting(SIZE) == 1);
@@ -336,7 +336,7 @@ static void* reduce(void* arg) {
   EXPECT(waiting(SIZE) == 1);
   mi_subproc_id_t subproc = mi_subproc_new();
   mi_subproc_add_current_thread(subproc);
-  EXPECT(mx_tls_theap->spare_bytes == 0);
+  EXPECT(mx_tls_theap->spares.bytes == 0);
   void* const p = mi_malloc(SIZE);
   EXPECT(mx_page_heap(page_of(p)) == mx_tls_theap->heap);
   mi_free(p);
@@ -407,14 +407,14 @@ static void own_in_child(void) {
 static void others_in_child(void) {
   EXPECT(live() == BLOCKS);
   for (size_t i = 1; i < BLOCKS; i++) mi_free(blocks[i]);
-  EXPECT(live() == 1 && mx_tls_theap->spare_bytes == 0);
+  EXPECT(live() == 1 && mx_tls_theap->spares.bytes == 0);
 }
 
 // The thread was amid the step that keeps a block.
 static void torn_in_child(void) {
-  EXPECT(live() == BLOCKS && of_waiting->spare_bytes == 0);
+  EXPECT(live() == BLOCKS && of_waiting->spares.bytes == 0);
   for (size_t i = 0; i < MX_SPARE_SLOTS; i++) {
-    EXPECT(of_waiting->spares[i].waiting == NULL && of_waiting->spares[i].count == 0);
+    EXPECT(of_waiting->spares.slots[i].waiting == NULL && of_waiting->spares.slots[i].count == 0);
   }
 }
 
@@ -423,16 +423,16 @@ static void forks(void) {
   make(SIZE, NULL);
   fill_current(SIZE);
   mi_free(blocks[0]);
-  mx_tls_theap->spare_takes = 0;
+  mx_tls_theap->spares.takes = 0;
   EXPECT(forked(&own_in_child) == 0 && waiting(SIZE) == 1);
   free_from(1);
   if (pthread_create(&thread, NULL, &make_and_wait, NULL) != 0) exit(2);
   sem_wait(&is_ready);
   EXPECT(forked(&others_in_child) == 0);
-  const uint32_t bytes = of_waiting->spare_bytes;
-  of_waiting->spare_bytes = 0;
+  const uint32_t bytes = of_waiting->spares.bytes;
+  of_waiting->spares.bytes = 0;
   EXPECT(forked(&torn_in_child) == 0);
-  of_waiting->spare_bytes = bytes;
+  of_waiting->spares.bytes = bytes;
   sem_post(&may_end);
   pthread_join(thread, NULL);
   free_from(1);

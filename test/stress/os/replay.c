@@ -112,7 +112,7 @@ static void look(void) {
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) live += mx_transfer_count(bin);
   const mx_theap_t* theap = mx_subproc_main.main_heap.theaps;
   for (; theap != NULL; theap = theap->links.next_in_heap) {
-    for (size_t i = 0; i < MX_SPARE_SLOTS; i++) live += theap->spares[i].count;
+    for (size_t i = 0; i < MX_SPARE_SLOTS; i++) live += theap->spares.slots[i].count;
   }
   if (audit(&mx_subproc_main) != 0) fail("seed %llu: see above", (unsigned long long)stress_seed);
   // Where words are short nobody knows how many blocks others freed.

@@ -407,7 +407,7 @@ static void sparse_pages(size_t page_count) {
 }
 
 static int64_t trim_bound(void) {
-  const int64_t from = (int64_t)mx_load_relaxed(&mx_subproc_main.trim_from);
+  const int64_t from = (int64_t)mx_load_relaxed(&mx_subproc_main.trim.from);
   return from + mx_max(from / 8, TRIM_LEAST);
 }
 
@@ -415,11 +415,11 @@ static void test_trim(void) {
   mx_subproc_t* const s = &mx_subproc_main;
   sparse_pages(20);
   mx_holes_take_filled();
-  s->trim_refaults = s->trim_arena = s->trim_slice = 0;
+  s->trim.refaults = s->trim.arena = s->trim.slice = 0;
   const int64_t before = committed();
-  mx_store_relaxed(&s->trim_from, SIZE_MAX / 16);
+  mx_store_relaxed(&s->trim.from, SIZE_MAX / 16);
   mx_subproc_trim(s);
-  check(mx_load_relaxed(&s->trim_from) == (size_t)before && with_holes(20) == 0);
+  check(mx_load_relaxed(&s->trim.from) == (size_t)before && with_holes(20) == 0);
   count_committed(trim_bound() - before - 1);
   mx_subproc_trim(s);
   check(with_holes(20) == 0);
@@ -433,7 +433,7 @@ static void test_trim(void) {
   mi_option_set(mi_option_purge_delay, 0);  // at once, which is not never
   mx_subproc_trim(s);
   mi_option_set(mi_option_purge_delay, 100000);
-  check(with_holes(20) == TRIM_PAGES && mx_load_relaxed(&s->trimming) == 0);
+  check(with_holes(20) == TRIM_PAGES && mx_load_relaxed(&s->trim.busy) == 0);
   // The walk ends, and the next one begins when that much more is committed.
   int steps = 1;
   for (bool is_over = false; !is_over && steps < 100; steps++) {
@@ -441,8 +441,8 @@ static void test_trim(void) {
     count_committed(fake);
     const int64_t seen = committed();
     mx_subproc_trim(s);
-    is_over = (s->trim_arena + s->trim_slice == 0);
-    if (is_over) check(mx_load_relaxed(&s->trim_from) == (size_t)seen);
+    is_over = (s->trim.arena + s->trim.slice == 0);
+    if (is_over) check(mx_load_relaxed(&s->trim.from) == (size_t)seen);
   }
   check(steps == 3 && with_holes(20) == 20);
   count_committed(-pretended);
@@ -451,22 +451,22 @@ static void test_trim(void) {
   for (size_t i = 0; i < count; i++) {
     if (blocks[i] == NULL) blocks[i] = mi_malloc(size);
   }
-  mx_store_relaxed(&s->trim_from, (size_t)committed());
+  mx_store_relaxed(&s->trim.from, (size_t)committed());
   const int64_t bound = trim_bound();
   count_committed(bound - committed());
   mx_subproc_trim(s);
-  const size_t refaults = s->trim_refaults;
-  check(refaults > 0 && refaults % (2 * mx_facts.os_page) == 0 && s->trim_slice == 0);
+  const size_t refaults = s->trim.refaults;
+  check(refaults > 0 && refaults % (2 * mx_facts.os_page) == 0 && s->trim.slice == 0);
   count_committed((int64_t)refaults - 1);
   mx_subproc_trim(s);
-  check(s->trim_slice == 0 && s->trim_arena == 0 && s->trim_refaults == refaults);
+  check(s->trim.slice == 0 && s->trim.arena == 0 && s->trim.refaults == refaults);
   mock_sleep(9999);
   mx_subproc_trim(s);
-  check(s->trim_refaults == refaults);
+  check(s->trim.refaults == refaults);
   mock_sleep(1);
   mx_subproc_trim(s);
-  check(s->trim_refaults == refaults / 2);
-  s->trim_refaults = 0;
+  check(s->trim.refaults == refaults / 2);
+  s->trim.refaults = 0;
   count_committed(-pretended);
   look();
   drop_all();

@@ -473,7 +473,7 @@ static void test_large(void) {
 static void test_settle(void) {
   begin(16, 100);
   const mx_slices_t got = take(2);
-  mx_arena_settle(arena, got.index);
+  mx_arena_take_back(arena, got.index);
   check(mx_bits_count(arena->committed, got.index, 2) == 2);
   end();
   if (!MX_PIECEWISE) return;
@@ -483,12 +483,12 @@ static void test_settle(void) {
   const int64_t reserved = mx_load_relaxed(&mx_process_counters.reserved.current);
   mock_fault("uncut");
   mock_fail_next();
-  mx_arena_settle(arena, one.index);
+  mx_arena_take_back(arena, one.index);
   mock_heal();
   mock_fault("plain");
   check(mx_bits_test(arena->committed, one.index));  // it could not be unmapped
   mx_bits_set(arena->purgeable, one.index, 1);
-  mx_arena_settle(arena, one.index);
+  mx_arena_take_back(arena, one.index);
   check(!mx_bits_test(arena->committed, one.index) && !mx_bits_test(arena->purgeable, one.index));
   check(mx_load_relaxed(&mx_process_counters.reserved.current) == reserved - (int64_t)MX_SLICE_SIZE);
   check(!mx_arena_is_present(arena, one.start, mx_facts.os_page));
