@@ -83,7 +83,7 @@ set(mi_source_names
   alloc/tagged.c
   alloc/tags.c
   alloc/verify.c
-  alloc/zeroblock.c
+  alloc/zero_sized.c
   host/cxx.c
   host/missing.c
   host/residence.c
@@ -150,8 +150,8 @@ set(mi_source_names
   override/glibc.c
   override/macos.c
   override/windows_code.c
-  override/windows_crt.c
-  override/windows_patch.c
+  override/windows_redirect.c
+  override/windows_jump.c
 )
 
 # A source that is not listed is built all the same, but the gates fail until it is.

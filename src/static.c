@@ -98,7 +98,7 @@
 #include "alloc/tagged.c"
 #include "alloc/tags.c"
 #include "alloc/verify.c"
-#include "alloc/zeroblock.c"
+#include "alloc/zero_sized.c"
 
 #include "host/cxx.c"
 #include "host/missing.c"
@@ -170,5 +170,5 @@
 #include "override/glibc.c"
 #include "override/macos.c"
 #include "override/windows_code.c"
-#include "override/windows_crt.c"
-#include "override/windows_patch.c"
+#include "override/windows_redirect.c"
+#include "override/windows_jump.c"

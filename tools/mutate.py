@@ -201,7 +201,8 @@ REACHED_BY = {
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
-HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zeroblock", "arena/partition",
+HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zero_sized",
+            "arena/partition",
             "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/random", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
             "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 

@@ -77,8 +77,8 @@ mx_noinline void mx_free_slow(void* p) {
     mx_call_leave();
     return;
   }
-  if (mx_page_is_zeroblock(page)) {
-    mx_zeroblock_free(page, block);
+  if (mx_page_is_zero_sized(page)) {
+    mx_zero_sized_free(page, block);
     return;
   }
   if (mx_page_is_mine(page)) {
@@ -122,14 +122,14 @@ void* mx_block_of(const void* p) {
   if (block == NULL) return NULL;
   // The page of a freed huge block may be kept.
   if (mx_page_is_huge(page)) return mx_load_relaxed(&page->owner) != 0 ? block : NULL;
-  if (!MX_KNOWS_LIVE || mx_page_is_zeroblock(page)) return block;
+  if (!MX_KNOWS_LIVE || mx_page_is_zero_sized(page)) return block;
   return mx_page_has_live(page, block) ? block : NULL;
 }
 
 size_t mx_usable_size(const void* p) {
   const void* const block = mx_block_of(p);
   const mx_page_t* const page = mx_pagemap_get(p);
-  if (block == NULL || mx_page_is_zeroblock(page)) return 0;
+  if (block == NULL || mx_page_is_zero_sized(page)) return 0;
   const size_t usable = mx_usable_of(page, block);
   const size_t shift = (size_t)((const uint8_t*)p - (const uint8_t*)block);
   return usable > shift ? usable - shift : 0;

@@ -306,7 +306,7 @@ bool mx_harden_check_huge(mx_page_t* page, const void* block) {
 }
 
 void mx_harden_check(mx_page_t* page, const void* block) {
-  if (!MX_PADDING || mx_page_is_zeroblock(page)) return;
+  if (!MX_PADDING || mx_page_is_zero_sized(page)) return;
   mx_track_pause();
   if (mx_page_is_huge(page)) {
     mx_harden_check_huge(page, block);
@@ -369,7 +369,7 @@ void mx_harden_shrink(void* block, size_t size) {
 bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero, bool must) {
   if (!MX_PADDING || MX_HARDEN_SLOWLY) return false;
   const bool is_apart = stays_apart(page);
-  if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zeroblock(page)) return false;
+  if ((mx_page_is_huge(page) && !is_apart) || mx_page_is_zero_sized(page)) return false;
   const size_t most = most_of(page);
   if (size > most || (!must && size < most / 2)) return false;
   if (is_apart && !mx_pad_is_size(most - size)) return false;
@@ -390,7 +390,7 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
   if (!MX_CHECK_SIZED || block == NULL) return true;
   const mx_page_t* const page = mx_pagemap_get(block);
   // What is no live block is reported by the free that follows.
-  if (mx_pagemap_is_none(page) || mx_page_is_zeroblock(page)) return true;
+  if (mx_pagemap_is_none(page) || mx_page_is_zero_sized(page)) return true;
   if (align > 0 && !mx_is_aligned(block, align)) {
     mx_error(EINVAL, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
     return false;

@@ -65,13 +65,13 @@ void mx_harden_report_pointer(const char* function, const mx_page_t* page, const
 // (SIZE_MAX, 0: not said); reports when not. For the API's frees and deletes.
 bool mx_harden_check_sized(const char* function, const void* block, size_t size, size_t align);
 
-// ---- blocks of no bytes (zeroblock.c) ----------------------------------------------------------
-void* mx_zeroblock_alloc(size_t align);
-void mx_zeroblock_free(mx_page_t* page, void* p);
-bool mx_zeroblock_visit_locks(mx_lock_visit_fn* visit);  // for fork
+// ---- blocks of no bytes (zero_sized.c) ----------------------------------------------------------
+void* mx_zero_sized_alloc(size_t align);
+void mx_zero_sized_free(mx_page_t* page, void* p);
+bool mx_zero_sized_visit_locks(mx_lock_visit_fn* visit);  // for fork
 MX_END_DECLS
 
-mx_inline bool mx_page_is_zeroblock(const mx_page_t* page) {
+mx_inline bool mx_page_is_zero_sized(const mx_page_t* page) {
   return MX_ZERO_BLOCKS && page->bin == 0;
 }
 

@@ -31,7 +31,7 @@ static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool i
   if (theap->heap == NULL) theap = mx_thread_theap();
   if (theap == NULL) return mx_alloc_failed(size);
   if (MX_ZERO_BLOCKS && size == 0) {
-    void* const p = mx_zeroblock_alloc(align);
+    void* const p = mx_zero_sized_alloc(align);
     return p != NULL ? p : mx_alloc_failed(size);
   }
   const size_t least = mx_max(size, 1);

@@ -93,7 +93,7 @@ static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
 
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
-  if (MX_ZERO_BLOCKS && size == 0) return mx_zeroblock_alloc(1);
+  if (MX_ZERO_BLOCKS && size == 0) return mx_zero_sized_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
   if (mx_unlikely(padded > MX_SLICE_SIZE) && padded > shared_most()) {
     // As large as mx_good_size says.

@@ -17,7 +17,7 @@ static bool is_live(const mx_page_t* page, const void* block) {
 }
 
 bool mx_verify_is_inside(const mx_page_t* page, const void* p) {
-  if (!MX_KNOWS_LIVE || mx_page_is_zeroblock(page)) return true;
+  if (!MX_KNOWS_LIVE || mx_page_is_zero_sized(page)) return true;
   const size_t offset = mx_page_offset(page, p);
   const bool is_huge = mx_page_is_huge(page);
   const size_t at = (is_huge ? offset : (uint32_t)offset % (uint32_t)page->block_size);
@@ -30,7 +30,7 @@ bool mx_verify_pointer(const char* function, const void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
   if (p == NULL) return false;
   const void* const block = (mx_pagemap_is_none(page) ? NULL : mx_page_block_of(page, p));
-  const bool is_ours = (block != NULL && (mx_page_is_zeroblock(page) ||
+  const bool is_ours = (block != NULL && (mx_page_is_zero_sized(page) ||
                         (mx_page_is_huge(page) ? is_live_huge(page) : is_live(page, block))));
   if (!is_ours) {
     mx_harden_report_pointer(function, mx_pagemap_is_none(page) ? NULL : page, p);

@@ -49,7 +49,7 @@ static mx_at_start mx_atomic(int) watches_forks;
 
 // Those of the floors above heaps.
 static bool visit_upper_locks(mx_lock_visit_fn* visit) {
-  return (!MX_LEAKS || mx_leaks_visit_locks(visit)) && mx_zeroblock_visit_locks(visit) &&
+  return (!MX_LEAKS || mx_leaks_visit_locks(visit)) && mx_zero_sized_visit_locks(visit) &&
          mx_guarded_visit_locks(visit) && mx_prof_visit_control_locks(visit);
 }
 

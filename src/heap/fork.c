@@ -156,7 +156,7 @@ static void repair_list(mx_page_t* page) {
   }
 }
 
-// Bin 0 has slices that are nobody's for ever (see alloc/zeroblock.c).
+// Bin 0 has slices that are nobody's for ever (see alloc/zero_sized.c).
 static bool has_owner_bit(const mx_page_t* page) {
   if (mx_page_is_huge(page) || page->bin == 0) return false;
   return (mx_load_relaxed(&page->remote) & MX_OWNED) != 0;

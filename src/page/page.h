@@ -79,7 +79,7 @@ struct mx_page_s {
   };
   union {
     struct mx_page_s* prev;
-    void* taken;               // of blocks of no bytes: which places are (alloc/zeroblock.c)
+    void* taken;               // of blocks of no bytes: which places are (alloc/zero_sized.c)
   };
   // -- read by every free(), seldom written --
   mx_aligned(MX_CACHE_LINE) mx_atomic(uintptr_t) owner;  // id of the thread with tags, 0: none

@@ -168,7 +168,7 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
   claim(mx_is_pow2(align));
   return give_alone(size, align);
 }
-void* mx_zeroblock_alloc(size_t align) {
+void* mx_zero_sized_alloc(size_t align) {
   claim(mx_is_pow2(align));
   if (nondet_bool()) return NULL;
   prove_block = any_size(MX_SLICE_SIZE, SIZE_MAX / 4) & ~(align - 1);

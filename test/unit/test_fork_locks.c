@@ -51,7 +51,7 @@ static void collect_locks(mi_heap_t* heap) {
   keep(&mx_subproc_main.arenas.lock);
   EXPECT(mx_holes_visit_locks(&keep) && mx_thread_visit_locks(&keep) && mx_theap_visit_locks(&keep));
   EXPECT(mx_os_pages_visit_locks(&keep) && mx_pagemap_visit_locks(&keep));
-  EXPECT(mx_meta_visit_locks(&keep) && mx_zeroblock_visit_locks(&keep));
+  EXPECT(mx_meta_visit_locks(&keep) && mx_zero_sized_visit_locks(&keep));
   EXPECT(mx_guarded_visit_locks(&keep));
   if (MX_READ_ONLY) EXPECT(mx_settings_visit_locks(&keep));
 }

@@ -113,8 +113,8 @@ static void no_bytes(void) {
   check(next != NULL && next != first);
   mi_free(next);
   errors = 0;
-  mx_zeroblock_free(mx_pagemap_get(last), last);
-  mx_zeroblock_free(mx_pagemap_get(last), last);  // as two threads may at once
+  mx_zero_sized_free(mx_pagemap_get(last), last);
+  mx_zero_sized_free(mx_pagemap_get(last), last);  // as two threads may at once
   check(errors == 1);
 }
 

@@ -75,14 +75,14 @@ static void eager_arena(void) {
 // record of less than a KiB and its table of places, and all the others use these.
 static void zero_sized_blocks(void) {
   enum { PLACES = MX_SLICE_SIZE / MX_ALIGN };
-  for (int k = 0; k < PLACES; k++) check(mx_zeroblock_alloc(1) != NULL);
+  for (int k = 0; k < PLACES; k++) check(mx_zero_sized_alloc(1) != NULL);
   const int64_t metadata_before = metadata(), reserved_before = reserved();
   mock_protect_fails(true);
-  for (int i = 0; i < TIMES / 10; i++) check(mx_zeroblock_alloc(1) == NULL);
+  for (int i = 0; i < TIMES / 10; i++) check(mx_zero_sized_alloc(1) == NULL);
   mock_protect_fails(false);
   check(metadata() - metadata_before <= (int64_t)(MX_MIB / 4));
   check(reserved() - reserved_before <= (int64_t)(MX_MIB / 4));
-  check(mx_zeroblock_alloc(1) != NULL);
+  check(mx_zero_sized_alloc(1) != NULL);
 }
 
 int main(int argc, char** argv) {

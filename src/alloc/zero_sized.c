@@ -127,7 +127,7 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   return page;
 }
 
-void* mx_zeroblock_alloc(size_t align) {
+void* mx_zero_sized_alloc(size_t align) {
   mx_lock_acquire(&zero_lock);
   void* p = take(align);
   mx_lock_release(&zero_lock);
@@ -145,7 +145,7 @@ void* mx_zeroblock_alloc(size_t align) {
   return p;
 }
 
-void mx_zeroblock_free(mx_page_t* page, void* p) {
+void mx_zero_sized_free(mx_page_t* page, void* p) {
   taken_t* const taken = taken_of(page);
   const size_t place = (size_t)((const uint8_t*)p - page->start) / MX_ALIGN;
   const uint64_t bit = (uint64_t)1 << (place % 64);
@@ -159,4 +159,4 @@ void mx_zeroblock_free(mx_page_t* page, void* p) {
   mx_lock_release(&zero_lock);
 }
 
-bool mx_zeroblock_visit_locks(mx_lock_visit_fn* visit) { return visit(&zero_lock); }
+bool mx_zero_sized_visit_locks(mx_lock_visit_fn* visit) { return visit(&zero_lock); }

@@ -5,8 +5,8 @@
 // instructions are moved to an island, memory within reach of the module; the entry becomes a jump
 // to the replacement, by way of the island. While entries are written all other threads are held
 // where they are, outside the bytes that change.
-#ifndef MX_OVERRIDE_WINDOWS_PATCH_H
-#define MX_OVERRIDE_WINDOWS_PATCH_H
+#ifndef MX_OVERRIDE_WINDOWS_JUMP_H
+#define MX_OVERRIDE_WINDOWS_JUMP_H
 
 #include "windows_code.h"
 

@@ -26,7 +26,7 @@
 #include "../base/hooks.h"
 #include "../os/os.h"
 #include "../os/windows_api.h"
-#include "windows_patch.h"
+#include "windows_jump.h"
 
 // ---- the original functions --------------------------------------------------------------------
 

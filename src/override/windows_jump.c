@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The implementation of windows_patch.h.
-#include "windows_patch.h"
+// The implementation of windows_jump.h.
+#include "windows_jump.h"
 
 #include "override.h"
 
