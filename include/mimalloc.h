@@ -1342,7 +1342,8 @@ mi_decl_export void mi_subproc_heap_stats_print_out(mi_subproc_id_t subproc_id, 
 
 /// Prints the statistics in the text format that Prometheus reads from a server (version 0.0.4),
 /// each with a `# HELP` and a `# TYPE` line, to `out` with `arg`. This is no OpenMetrics, which
-/// names counters in another way.
+/// names counters in another way. What the system does not tell is left out: without `/proc` there
+/// is no `mimalloc_resident_bytes`.
 mi_decl_export void mi_stats_print_prometheus(mi_output_fun* out, void* arg) mi_attr_noexcept;
 
 /// What mi_report() prints.

@@ -54,6 +54,11 @@ def check(program, situation):
     expect(set(types.values()) == {"gauge"} and report.endswith("\n# EOF\n"), report)
     expect(("mimalloc_report_resident_bytes" in types) == (situation == "idle"),
            f"{situation}: the resident size")
+    # Of the statistics, too; the peak is known without files.
+    of_stats = families(stats, ("HELP",))
+    expect(("mimalloc_resident_bytes" in of_stats) == (situation == "idle"),
+           f"{situation}: the resident size of the statistics")
+    expect("mimalloc_resident_peak_bytes" in of_stats, f"{situation}: the peak")
     types = families(stats + report, ("UNIT", "HELP", "EOF"))
     for name, kind in types.items():
         # In 0.0.4 a counter is named as its rows are, in OpenMetrics without the ending.
