@@ -17,6 +17,9 @@
 #define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
+// Fresh memory was locked when this was last looked at (mlockall).
+static mx_at_start mx_atomic(bool) is_locked;
+
 // A large OS page lies in one mapping, so where no other size is to be kept away, none is refused
 // before its end is mapped, which many arenas never come to. What lies between in no mapping of
 // theirs is passed over.
@@ -75,7 +78,7 @@ static bool wants_large(size_t slices_in_use) {
 // that grows by large OS pages, those up to the end of one.
 static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
                          bool is_large) {
-  if (mx_os_is_scarce()) return 0;
+  if (mx_os_is_scarce() || mx_load_relaxed(&is_locked)) return 0;
   if (arena->commit_fn != NULL || arena->mapping == NULL) return 0;
   if (arena->is_reserved && !mx_os_overcommits()) return 0;
   if (MX_SCATTER && !arena->is_reserved) return 0;
@@ -96,6 +99,20 @@ static size_t claim_more(const mx_arenas_t* arenas, mx_arena_t* arena, size_t in
   return 0;
 }
 
+// Whether a fresh slice of the caller's is locked and so present already, told by a call that all
+// filters allow: contents could not be dropped. Where purging maps anew, that tells nothing.
+static bool seems_locked(const mx_arena_t* arena, size_t index) {
+  mx_check(mx_bits_test(arena->committed, index));
+  return mx_facts.purge_keeps_guards &&
+         !mx_os_purge(mx_arena_slice(arena, index), mx_facts.os_page);
+}
+
+// What lies ready is present, too. A negative delay may be one of a program that locked it.
+static void stop_ahead(mx_arenas_t* arenas) {
+  mx_store_relaxed(&is_locked, true);
+  if (mx_option(purge_delay) >= 0) mx_arenas_unmap_free(arenas);
+}
+
 void mx_arena_end_at(mx_arena_t* arena, size_t index) {
   mx_check(index <= arena->slices);
   size_t usable = mx_load_relaxed(&arena->usable);
@@ -114,11 +131,15 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
   if (is_large && result == MX_COMMIT_DONE) {
     mx_arena_fill_large(arena, index, index + count + more);
   }
-  if (result != MX_COMMIT_DONE && more > 0) {
+  if (more == 0) return result;
+  const bool locks =
+      (result == MX_COMMIT_DONE && !is_large && seems_locked(arena, index + count));
+  if (result != MX_COMMIT_DONE) {
     if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);
   }
-  if (more > 0) mx_arena_put_back(arena, index + count, more);
+  mx_arena_put_back(arena, index + count, more);
+  if (locks) stop_ahead(arenas);
   return result;
 }
 

@@ -390,7 +390,7 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool
 }
 
 // What a pass begins with: all but the pages that are on lists.
-static void begin_collect(mx_theap_t* theap, bool force) {
+mx_cold static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
   const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
@@ -456,7 +456,7 @@ bool mx_theap_verify(const mx_theap_t* theap) {
   return is_sound;
 }
 
-void mx_theap_abandon_all(mx_theap_t* theap) {
+mx_cold void mx_theap_abandon_all(mx_theap_t* theap) {
   mx_check(theap->tid != 0);
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);

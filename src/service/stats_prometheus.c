@@ -54,12 +54,6 @@ static void put_seconds(mx_out_t* out, const char* name, const char* help, uint6
   mx_out_add(out, "mimalloc_%s %s\n", name, mx_amount_seconds(buf, msecs));
 }
 
-// Where the system does not tell, a server shall see no value instead of a wrong one.
-static void put_resident(mx_out_t* out, const char* name, const char* when, size_t bytes) {
-  if (bytes == 0) return;
-  put_metric(out, name, "_bytes", "gauge", "memory of the process present", when, (int64_t)bytes);
-}
-
 static void put_process_metrics(mx_out_t* out) {
   mx_process_stats_t info;
   mx_process_stats(&info);
@@ -68,8 +62,13 @@ static void put_process_metrics(mx_out_t* out) {
   put_seconds(out, "system_seconds_total", "processor time in the system", info.system_msecs);
   put_metric(out, "page_faults", "_total", "counter", "page faults that read from a device", "",
              (int64_t)info.page_faults);
-  put_resident(out, "resident", " now", info.current_rss);
-  put_resident(out, "resident_peak", " at the peak", info.peak_rss);
+  // Where the system does not tell, a server shall see no value instead of a wrong one.
+  if (info.current_rss != 0) {
+    put_metric(out, "resident", "_bytes", "gauge", "memory of the process present", " now",
+               (int64_t)info.current_rss);
+  }
+  put_metric(out, "resident_peak", "_bytes", "gauge", "memory of the process present",
+             " at the peak", (int64_t)info.peak_rss);
 }
 
 void mx_stats_prometheus(mx_out_t* out, const mi_stats_t* stats) {

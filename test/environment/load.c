@@ -14,6 +14,7 @@
 //   until=S   blocks of S KiB until there is no more, freed, and once more
 //   bulk=S    S MiB at once in blocks of all sizes to 1 MiB, freed
 //   read=S    S MiB of calloc that are read and never written, and stay
+//   sizes=N   N blocks, each 13 bytes larger than the one before, which stay
 //   crowd=N   N threads, each of which replaces 400 blocks of 3,000 to 70,000 bytes
 //   long=S    small, grow and threads for S seconds, or until SIGUSR1 comes
 //   leave     the first thread ends, then the others, and with the last one the process; nothing
@@ -343,6 +344,13 @@ static void read_zeros(size_t mib) {
   say("read", (long)mib);
 }
 
+static void keep_sizes(size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    void* const p = get(sizeof(void*) + 13 * i);
+    memset(p, 7, sizeof(void*) + 13 * i);
+  }
+}
+
 static void* replace_many_sizes(void* arg) {
   churn_sizes(400, 6000, (uintptr_t)arg, (sizes_t){3000, 6200, 67000, 8});
   return NULL;
@@ -393,6 +401,10 @@ static void play(const char* name) {
   }
   if (strncmp(name, "read=", 5) == 0) {
     read_zeros(strtoul(name + 5, NULL, 10));
+    return;
+  }
+  if (strncmp(name, "sizes=", 6) == 0) {
+    keep_sizes(strtoul(name + 6, NULL, 10));
     return;
   }
   if (strncmp(name, "crowd=", 6) == 0) {

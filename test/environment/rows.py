@@ -177,6 +177,11 @@ def locked():
             enter="mlockall", measures=bounds)
   yield Row("mlockall after malloc", "load", ["load", "small", "lock", "small", "status"],
             measures=bounds)
+  # Nothing lies ready behind pages that grow.
+  yield Row("mlockall before the first malloc", "load, blocks of many sizes",
+            ["load", "sizes=3000", "status"], enter="mlockall", measures=bounds)
+  yield Row("mlockall after malloc", "load, blocks of many sizes",
+            ["load", "sizes=2500", "lock", "sizes=1250", "status"], measures=bounds)
   yield Row("mlockall after malloc", "load threads", ["load", "small", "lock", "threads", "large",
             "status"], measures={"cpu": at_most(200)})
   for kib in (8192, 65536):
