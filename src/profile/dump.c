@@ -2,8 +2,9 @@
 // The dumps: a table of numbers becomes a stream or a file.
 //
 // A file is written under another name in the same folder and renamed when it is whole, so that
-// nobody ever finds half of one. Several threads may dump at a time, each its own. A device, a pipe
-// and a link are written to: /dev/stdout is no file to be replaced.
+// nobody ever finds half of one. Several threads may dump at a time, each its own. The thread that
+// ends the process waits a little for the others, and removes what they have not finished. A
+// device, a pipe and a link are written to: /dev/stdout is no file to be replaced.
 #include <errno.h>
 #include <string.h>
 
@@ -11,11 +12,16 @@
 #include "../base/fmt.h"
 #include "../base/hooks.h"
 #include "../host/process.h"
+#include "../os/thread.h"
 #include "profile.h"
 
 #define PROF_PATH_MAX 4096
+#define UNFINISHED_MAX 16
+#define END_MSECS 200  // that the end of the process waits for other threads' dumps
 
 static mx_atomic(uint32_t) dump_number;  // of this process
+static mx_at_start mx_atomic(bool) has_finished;
+static mx_at_start mx_atomic(uintptr_t) finished_by;  // the thread that ends the process
 
 // ---- streams -----------------------------------------------------------------------------------
 
@@ -95,9 +101,65 @@ static void write_file(void* arg, const char* data, size_t size) {
   if (f->error == 0 && !mx_host_file_write(f->file, data, size)) f->error = errno;
 }
 
+typedef struct prof_paths_s {
+  char path[PROF_PATH_MAX], aside[PROF_PATH_MAX + 64];
+} prof_paths_t;
+
+// What is being written. Whoever takes the paths out may read them. The child of a fork has entries
+// of its parent's.
+typedef struct unfinished_s {
+  mx_atomic(prof_paths_t*) paths;
+  mx_atomic(uintptr_t) process;
+} unfinished_t;
+
+static unfinished_t unfinished[UNFINISHED_MAX];
+
+static unfinished_t* enter_unfinished(prof_paths_t* paths) {
+  for (size_t i = 0; i < UNFINISHED_MAX; i++) {
+    prof_paths_t* none = NULL;
+    if (!mx_cas_strong_acq_rel(&unfinished[i].paths, &none, paths)) continue;
+    mx_store_relaxed(&unfinished[i].process, (uintptr_t)mx_host_pid());
+    return &unfinished[i];
+  }
+  return NULL;
+}
+
+static bool leave_unfinished(unfinished_t* entry, prof_paths_t* paths) {
+  return entry == NULL || mx_cas_strong_acq_rel(&entry->paths, &paths, (prof_paths_t*)NULL);
+}
+
+void mx_prof_end_unfinished(void) {
+  mx_fence_seq_cst();
+  const uint64_t begin = mx_os_clock_msecs();
+  for (size_t i = 0; i < UNFINISHED_MAX; i++) {
+    unfinished_t* const entry = &unfinished[i];
+    while (mx_load_acquire(&entry->paths) != NULL && mx_os_clock_msecs() - begin <= END_MSECS) {
+      if (mx_load_relaxed(&entry->process) != (uintptr_t)mx_host_pid()) break;
+      mx_os_yield();
+    }
+    if (mx_load_relaxed(&entry->process) != (uintptr_t)mx_host_pid()) continue;
+    const prof_paths_t* const left = mx_exchange_acq_rel(&entry->paths, (prof_paths_t*)NULL);
+    if (left != NULL) mx_host_file_remove(left->aside);
+  }
+}
+
+void mx_prof_no_more_files(void) {
+  mx_store_relaxed(&finished_by, mx_thread_id());
+  mx_store_release(&has_finished, true);
+}
+
+bool mx_prof_has_finished(void) { return mx_load_relaxed(&has_finished); }
+
+static bool may_begin(void) {
+  return !mx_load_acquire(&has_finished) || mx_load_relaxed(&finished_by) == mx_thread_id();
+}
+
 // 0, or an error of the system.
 static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* path,
                    const char* aside) {
+  // Against its opposite in mx_prof_end_unfinished: either this sees the end, or that the entry.
+  mx_fence_seq_cst();
+  if (!may_begin()) return ECANCELED;
   const bool is_lasting = mx_host_file_is_lasting(path);
   prof_file_t f = {mx_host_file_make(is_lasting ? path : aside, is_lasting), 0};
   if (f.file < 0) return errno != 0 ? errno : ENOSYS;
@@ -109,12 +171,9 @@ static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* pat
   return f.error;
 }
 
-typedef struct prof_paths_s {
-  char path[PROF_PATH_MAX], aside[PROF_PATH_MAX + 64];
-} prof_paths_t;
-
+// *is_mine: nobody else reads the paths any more.
 static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, prof_paths_t* paths,
-                       uint32_t number) {
+                       uint32_t number, bool* is_mine) {
   const char* const path = paths->path;
   char* const aside = paths->aside;
   mx_text_t text;
@@ -122,8 +181,12 @@ static bool dump_named(mx_prof_kind_t kind, const mx_prof_format_t* format, prof
   mx_text_add(&text, "%s.%lu-%u.part", path, mx_host_pid(), number);
   const int saved = errno;
   errno = 0;
+  unfinished_t* const entry = enter_unfinished(paths);
   const int error = dump_as(kind, format != NULL ? *format : mx_prof_format_of(path), path, aside);
+  *is_mine = leave_unfinished(entry, paths);
   errno = saved;
+  // After the end of the process there is nobody to be told.
+  if (error != 0 && !may_begin()) return false;
   if (error != 0) mx_warning("unable to write the profile \"%s\" (error %d)\n", path, error);
   else mx_verbose("wrote the profile \"%s\"\n", path);
   return error == 0;
@@ -143,9 +206,10 @@ bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, cons
   if (!done) mx_warning("the name of a profile is %s\n", text.length == 0 ? "empty" : "too long");
   const bool was_paused = mx_sample_pause(true);
   const bool could_cancel = mx_host_let_cancel(false);
-  done = done && dump_named(kind, format, paths, number);
+  bool is_mine = true;
+  done = done && dump_named(kind, format, paths, number, &is_mine);
   mx_host_let_cancel(could_cancel);
   mx_sample_pause(was_paused);
-  mx_prof_unmap(paths, sizeof(*paths));
+  if (is_mine) mx_prof_unmap(paths, sizeof(*paths));
   return done;
 }

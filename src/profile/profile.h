@@ -158,6 +158,11 @@ bool mx_prof_dump_to(mx_prof_kind_t kind, mx_prof_format_t format, mx_prof_write
                      void* arg);
 // To a file, whose name may have %p, %n and %%; the text NULL names no file. What fails is said.
 bool mx_prof_dump_file(mx_prof_kind_t kind, const mx_prof_format_t* format, const char* path);
+// At the end of the process: no thread but this one begins a file any more; and whether that was.
+void mx_prof_no_more_files(void);
+bool mx_prof_has_finished(void);
+// After it: waits a little for what other threads write, and removes the rest.
+void mx_prof_end_unfinished(void);
 // The format that a file name's ending says.
 mx_prof_format_t mx_prof_format_of(const char* path);
 // ---- callbacks.c -------------------------------------------------------------------------------
@@ -175,9 +180,8 @@ void mx_prof_tell_free(const mx_note_t* note);
 
 // ---- triggers.c --------------------------------------------------------------------------------
 void mx_prof_read_file_name(void);
-// At the end of the process; and whether that was.
+// At the end of the process.
 void mx_prof_finish(void);
-bool mx_prof_has_finished(void);
 // Writes a profile of what is live, to the file that the environment names.
 void mx_prof_dump_now(void);
 // The same, if an option wants one: when a sample was taken, and when memory ran out.

@@ -15,7 +15,7 @@
 
 static char file_name[NAME_MAX_LENGTH];  // of MIMALLOC_PROF_FILE; constant after the start
 static mx_at_start bool has_name;
-static mx_at_start mx_atomic(bool) is_limit_passed, has_finished;
+static mx_at_start mx_atomic(bool) is_limit_passed;
 static mx_atomic(uint64_t) allocated_then, peak_then, limit_then;  // at the last profile
 
 static char lower(char c) { return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c; }
@@ -36,12 +36,12 @@ void mx_prof_read_file_name(void) {
   }
 }
 
-bool mx_prof_has_finished(void) { return mx_load_relaxed(&has_finished); }
-
 void mx_prof_finish(void) {
-  mx_store_relaxed(&has_finished, true);
-  if (!has_name || !mx_prof_has_records() || mx_option(prof_at_exit) == 0) return;
-  mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);
+  mx_prof_no_more_files();
+  if (has_name && mx_prof_has_records() && mx_option(prof_at_exit) != 0) {
+    mx_prof_dump_file(MX_PROF_LIVE, NULL, file_name);
+  }
+  mx_prof_end_unfinished();
 }
 
 void mx_prof_dump_now(void) {

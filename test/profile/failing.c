@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,50 @@ static void no_room(void) {
   EXPECT(!mi_prof_dump("too-large.heap") && !mi_prof_dump_proto("too-large.pb"));
   EXPECT(files_in(".") == before);
   mi_free(p);
+}
+
+// ---- the end of the process --------------------------------------------------------------------
+
+static volatile useconds_t a_write_takes;
+static volatile bool is_writing;
+
+ssize_t write(int file, const void* data, size_t size) {
+  if (file > STDERR_FILENO && a_write_takes > 0) {
+    is_writing = true;
+    usleep(a_write_takes);
+  }
+  return syscall(SYS_write, file, data, size);
+}
+
+static void* dump_on_and_on(void* arg) {
+  while (mi_prof_dump((const char*)arg)) continue;
+  return NULL;
+}
+
+// The process exits while another thread writes a profile again and again, each of which takes so
+// long.
+static void exit_meanwhile(const char* name, useconds_t usecs) {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    pthread_t thread;
+    a_write_takes = usecs;
+    if (pthread_create(&thread, NULL, &dump_on_and_on, (void*)(uintptr_t)name) != 0) _exit(1);
+    while (!is_writing) usleep(100);
+    exit(0);
+  }
+  int status = 1;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+// It is finished, or not left behind where that takes long.
+static void ends_meanwhile(void) {
+  exit_meanwhile("finished.heap", 30000);
+  EXPECT(is_there("finished.heap") && files_in(".") == 1);
+  exit_meanwhile("unfinished.heap", 3000000);
+  EXPECT(files_in(".") == 1);
+  for (int i = 0; i < 20; i++) exit_meanwhile("finished.heap", 1);
+  EXPECT(files_in(".") == 1);
 }
 
 // ---- no memory ---------------------------------------------------------------------------------
@@ -338,6 +383,7 @@ int main(int argc, char** argv) {
   test_not_started();
   run("odd-names", &odd_names);
   run("no-room", &no_room);
+  run("ends-meanwhile", &ends_meanwhile);
   run("no-memory", &no_memory);
   run("no-memory-kept", &no_memory_kept);
   run("all-formats", &all_formats);
