@@ -116,6 +116,7 @@ typedef struct mx_arenas_s {
   mx_atomic(intptr_t) in_use;      // slices in use
   mx_atomic(intptr_t) gone;        // slices purged lately and not asked for again (see purge.c)
   mx_atomic(intptr_t) keep;        // slices that may wait for ever: purging them did not pay
+  mx_atomic(intptr_t) once;        // refaults of the last large request: its next ones count
   mx_atomic(uint64_t) keep_until;  // clock in ms when `keep` is halved
   mx_atomic(int) purging;          // somebody is at it
   mx_atomic(bool) goes_on;         // what is due at `purge_at` is the rest of what was due before

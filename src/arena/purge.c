@@ -15,9 +15,9 @@
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
 // slice wait without limit (`keep`). A loop of any amplitude therefore loses its memory once and
-// then no more. Where as much still waits, but in pieces that do not serve, a share of what is in
-// use may wait for that. Both numbers are halved as time passes without refaults, so what is kept
-// goes at last.
+// then no more; of one large block, which many a program makes larger and smaller twice, two times.
+// Where as much still waits, but in pieces that do not serve, a share of what is in use may wait
+// for that. Both numbers are halved as time passes without refaults, so what is kept goes at last.
 //
 // With a negative delay what is free waits until memory is short or a caller wants it to go. Builds
 // that scatter take slices from anywhere: with them the bound holds, and the delay has no end.
@@ -31,6 +31,7 @@
 #define PURGEABLE_FLOOR 96  // slices that may wait in any case: this,
 #define PURGEABLE_SHARE 4   // and this part of all in use
 #define PURGEABLE_SHARE_SCARCE 32  // only this part, where addresses are
+#define ONCE_SLICES 512     // refaults of a request of so many count from the second time on
 #define PIECES_SHARE 4      // refaults beside as much that waits let this part of all in use wait
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
@@ -87,8 +88,13 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t pieces = (wanted < room ? wanted : room);
   const intptr_t lacking = (wanted - waiting > pieces ? wanted - waiting : pieces);
   if (lacking <= 0) return;
-  const intptr_t refault = mx_min(lacking, gone);
+  intptr_t refault = mx_min(lacking, gone);
   mx_add_relaxed(&arenas->gone, -refault);
+  if (count >= ONCE_SLICES) {
+    const intptr_t before = mx_load_relaxed(&arenas->once);
+    mx_store_relaxed(&arenas->once, refault);
+    refault = mx_min(refault, before);
+  }
   if (mx_add_relaxed(&arenas->keep, refault) == 0) {
     mx_store_relaxed(&arenas->keep_until, mx_os_clock_msecs() + KEEP_MSECS);
   }

@@ -9,11 +9,27 @@
 #define SIZE ((size_t)100 * 1024)
 #define BLOCKS 60  // of more pages than one, which grow by a slice or two
 #define GONE 1000
+#define LARGE ((size_t)40 << 20)
 
 static int failures;
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
+
+// A request as large as that: a block that shrinks for the second time gives back what it did the
+// first time. From the third time on it takes turns.
+static void test_large(mx_arenas_t* arenas) {
+  const intptr_t slices = (intptr_t)(LARGE / MX_SLICE_SIZE);
+  for (int turn = 0; turn < 3; turn++) {
+    mi_collect(true);
+    mx_store_relaxed(&arenas->gone, slices);
+    mx_store_relaxed(&arenas->keep, (intptr_t)0);
+    void* const p = mi_malloc(LARGE);
+    EXPECT(p != NULL && mx_load_relaxed(&arenas->gone) == 0);
+    EXPECT(mx_load_relaxed(&arenas->keep) == (turn == 0 ? 0 : slices));
+    mi_free(p);
+  }
+}
 
 int main(void) {
   mx_arenas_t* const arenas = &mx_subproc_main.arenas;
@@ -29,6 +45,7 @@ int main(void) {
   EXPECT(mx_load_relaxed(&arenas->keep) == taken);
   EXPECT(mx_load_relaxed(&arenas->gone) == GONE - taken);
   for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
+  test_large(arenas);
   printf("%d failures\n", failures);
   return failures != 0;
 }
