@@ -159,7 +159,7 @@ static int dump_as(mx_prof_kind_t kind, mx_prof_format_t format, const char* pat
                    const char* aside) {
   // Against its opposite in mx_prof_end_unfinished: either this sees the end, or that the entry.
   mx_fence_seq_cst();
-  if (!may_begin()) return ECANCELED;
+  if (!may_begin()) return EAGAIN;
   const bool is_lasting = mx_host_file_is_lasting(path);
   prof_file_t f = {mx_host_file_make(is_lasting ? path : aside, is_lasting), 0};
   if (f.file < 0) return errno != 0 ? errno : ENOSYS;
