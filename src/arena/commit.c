@@ -17,6 +17,8 @@
 #define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
+#define LOCKED_LOOKS 64  // commits between two looks whether memory is still locked
+
 // Fresh memory was locked when this was last looked at (mlockall).
 static mx_at_start mx_atomic(bool) is_locked;
 
@@ -113,6 +115,13 @@ static void stop_ahead(mx_arenas_t* arenas) {
   if (mx_option(purge_delay) >= 0) mx_arenas_unmap_free(arenas);
 }
 
+// A program may unlock what it locked. The run is the caller's and fresh.
+static void look_again(const mx_arena_t* arena, size_t index) {
+  static mx_atomic(uint32_t) commits;
+  if (arena->commit_fn != NULL || mx_add_relaxed(&commits, (uint32_t)1) % LOCKED_LOOKS != 0) return;
+  if (!seems_locked(arena, index)) mx_store_relaxed(&is_locked, false);
+}
+
 void mx_arena_end_at(mx_arena_t* arena, size_t index) {
   mx_check(index <= arena->slices);
   size_t usable = mx_load_relaxed(&arena->usable);
@@ -131,9 +140,12 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
   if (is_large && result == MX_COMMIT_DONE) {
     mx_arena_fill_large(arena, index, index + count + more);
   }
-  if (more == 0) return result;
-  const bool locks =
-      (result == MX_COMMIT_DONE && !is_large && seems_locked(arena, index + count));
+  const bool looks = (result == MX_COMMIT_DONE && !is_large);
+  if (more == 0) {
+    if (looks && mx_load_relaxed(&is_locked)) look_again(arena, index);
+    return result;
+  }
+  const bool locks = (looks && seems_locked(arena, index + count));
   if (result != MX_COMMIT_DONE) {
     if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);

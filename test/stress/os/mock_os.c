@@ -67,7 +67,7 @@ static atomic_int looks_sparse;
 static mock_told_t told;
 static atomic_uint node;
 static atomic_int random_fails;
-static atomic_int protect_fails;
+static atomic_int protect_fails, locked;
 static atomic_long guards_to_go = -1;
 
 void mock_fault(const char* name) {
@@ -145,6 +145,7 @@ mock_told_t mock_told(void) {
 void mock_node(unsigned number) { node = number; }
 void mock_random_fails(bool fails) { random_fails = fails; }
 void mock_protect_fails(bool fails) { protect_fails = fails; }
+void mock_locked(bool is_locked) { locked = is_locked; }
 void mock_guards_stay(long others) { guards_to_go = others; }
 
 // ---- what others map ----------------------------------------------------------------------------
@@ -228,7 +229,7 @@ bool mx_os_purge(void* p, size_t size) {
   void (*const run)(void) = during_purge;
   during_purge = NULL;
   if (run != NULL) run();
-  return !fails() && real_purge(p, size);
+  return !fails() && !locked && real_purge(p, size);
 }
 bool mx_os_reset(void* p, size_t size) {
   count_asked(MOCK_reset, size);

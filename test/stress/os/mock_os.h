@@ -25,6 +25,8 @@ void mock_fail_every(long number);
 void mock_fail_all(void);
 // Nothing can be made inaccessible, whatever else succeeds.
 void mock_protect_fails(bool fails);
+// Memory is locked: no contents can be dropped, whatever else succeeds.
+void mock_locked(bool is_locked);
 // No guard goes away any more, but so many others (-1: all do).
 void mock_guards_stay(long others);
 // How they fail, as MOCK_FAULT has it.

@@ -5,6 +5,7 @@
 #include "../stress.h"
 
 #include "arena/arena.h"
+#include "base/facts.h"
 #include "base/options.h"
 #include "mem/vmem.h"
 #include "mimalloc.h"
@@ -274,6 +275,31 @@ static void test_unmap(void) {
   mx_arenas_destroy(&mine);
 }
 
+// After how many of so many takings more was committed than is in use.
+static size_t times_ahead(mx_arena_t* arena, size_t takings) {
+  mx_slices_t got;
+  size_t times = 0;
+  for (size_t i = 0; i < takings; i++) {
+    check(take_of(arena, 1, 1, &got));
+    const size_t taken = arena->slices - mx_bits_count(arena->free, 0, arena->slices);
+    if (mx_bits_count(arena->committed, 0, arena->slices) > taken) times++;
+  }
+  return times;
+}
+
+// Where memory is locked what is committed is present: so nothing is that was not asked for, until
+// it is not locked any more, or only seemed so as a call failed.
+static void test_locked(void) {
+  mx_arena_t* const arena = piecewise();
+  check(times_ahead(arena, 70) > 0);
+  mock_locked(true);
+  times_ahead(arena, 10);
+  check(times_ahead(arena, 64) == 0);
+  mock_locked(false);
+  check(times_ahead(arena, 70) > 0);
+  mx_arenas_destroy(&mine);
+}
+
 int main(int argc, char** argv) {
   stress_args(argc, argv);
   mi_option_set(mi_option_max_warnings, 0);
@@ -290,6 +316,7 @@ int main(int argc, char** argv) {
     }
     test_nothing();
     test_unmap();
+    if (mx_facts.purge_keeps_guards && !MX_SCATTER) test_locked();
     test_taken_behind();
     test_taken();
   }
