@@ -95,6 +95,7 @@ set(mi_source_names
   profile/callbacks.c
   profile/control.c
   profile/dump.c
+  profile/origin.c
   profile/out.c
   profile/pprof.c
   profile/records.c

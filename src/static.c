@@ -112,6 +112,7 @@
 #include "profile/callbacks.c"
 #include "profile/control.c"
 #include "profile/dump.c"
+#include "profile/origin.c"
 #include "profile/out.c"
 #include "profile/pprof.c"
 #include "profile/records.c"

@@ -169,7 +169,7 @@ MEMORY = [by_script("memory/option_effects", "memory/options_test.py", builds=("
                     beside=("memory/replaced.c", "memory/many.c"))]
 REPORT = [by_script("report/situations", "report/check_report.py"),
           by_script("report/situations", "report/check_signal.py")]
-PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing"),
+PROFILE = [*plain("profile/calls", "profile/callbacks", "profile/failing", "profile/damaged"),
            by_script("profile/sites", "profile/check_formats.py", "--library", "{library}", "--without",
                      "{program}", "--with", "{program}", preload=None),
            by_script("profile/pins", "profile/check_pins.py", builds=("release",)),

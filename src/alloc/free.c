@@ -64,8 +64,8 @@ mx_noinline void mx_free_slow(void* p) {
   // Only constant fields of the page are read: it may be another thread's.
   void* const block = (page == NULL ? NULL : mx_page_block_of(page, p));
   if (mx_unlikely(block == NULL)) {
-    mx_error(EINVAL, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %p\n"
-                                                        : "free: invalid pointer: %p\n", p);
+    mx_error(EINVAL, (uintptr_t)p % sizeof(void*) != 0 ? "free: invalid (unaligned) pointer: %B\n"
+                                                        : "free: invalid pointer: %B\n", p);
     if (page != NULL) mx_track_wrong(p);
     return;
   }

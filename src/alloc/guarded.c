@@ -246,13 +246,13 @@ static const uint8_t* skip_fill(const uint8_t* p, const uint8_t* end) {
 static void check_surroundings(const mx_guarded_t* g) {
   const uint8_t* const before = skip_fill(g->data, g->block);
   if (before < g->block) {
-    mx_error(EFAULT, "buffer underflow of heap block %p of size %zu: write %zu bytes before it\n",
+    mx_error(EFAULT, "buffer underflow of heap block %B of size %zu: write %zu bytes before it\n",
              (void*)g->block, g->size, (size_t)(g->block - before));
   }
   const uint8_t* const end = g->data + g->data_size;
   const uint8_t* const behind = skip_fill(g->block + g->size, end);
   if (behind < end) {
-    mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write after %zu bytes\n",
+    mx_error(EFAULT, "buffer overflow in heap block %B of size %zu: write after %zu bytes\n",
              (void*)g->block, g->size, (size_t)(behind - g->block));
   }
 }

@@ -30,9 +30,9 @@ static size_t size_of(const mx_page_t* page, const void* block) {
 
 static void report_free(const char* function, const mx_page_t* page, const void* p) {
   if ((uintptr_t)p % sizeof(void*) != 0) {
-    mx_error(EINVAL, "%s: invalid (unaligned) pointer: %p\n", function, p);
+    mx_error(EINVAL, "%s: invalid (unaligned) pointer: %B\n", function, p);
   } else if (!mx_page_could_be_block(page, p)) {
-    mx_error(EINVAL, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
+    mx_error(EINVAL, "%s: invalid pointer: %B (inside a block of size %zu)\n", function, p,
              most_of(page));
   } else {
     mx_error(EAGAIN, "%s: double free detected of block %p with size %zu\n", function, p,
@@ -44,13 +44,13 @@ static void report_free(const char* function, const mx_page_t* page, const void*
 void mx_harden_report_pointer(const char* function, const mx_page_t* page, const void* p) {
   const bool is_aligned = ((uintptr_t)p % sizeof(void*) == 0);
   if (page == NULL || !is_aligned) {
-    mx_error(EINVAL, is_aligned ? "%s: invalid pointer: %p\n"
-                                : "%s: invalid (unaligned) pointer: %p\n", function, p);
+    mx_error(EINVAL, is_aligned ? "%s: invalid pointer: %B\n"
+                                : "%s: invalid (unaligned) pointer: %B\n", function, p);
   } else if (!mx_page_could_be_block(page, p)) {
-    mx_error(EINVAL, "%s: invalid pointer: %p (inside a block of size %zu)\n", function, p,
+    mx_error(EINVAL, "%s: invalid pointer: %B (inside a block of size %zu)\n", function, p,
              most_of(page));
   } else {
-    mx_error(EINVAL, "%s: block %p with size %zu was freed\n", function, p, most_of(page));
+    mx_error(EINVAL, "%s: block %B with size %zu was freed\n", function, p, most_of(page));
   }
 }
 
@@ -70,13 +70,13 @@ static void report_overflow(const mx_page_t* page, const void* block) {
   const size_t good = count_intact((const uint8_t*)block + size, filled);
   const size_t at = size + (good < filled || filled == 0 ? good : most_of(page) - size);
   char text[MX_BYTES_TEXT];
-  mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write after %zu bytes; there are "
+  mx_error(EFAULT, "buffer overflow in heap block %B of size %zu: write after %zu bytes; there are "
            "the bytes %s\n", block, size, at, bytes_behind(text, page, block, at));
 }
 
 static void report_underflow(const mx_page_t* page, const void* block) {
   char text[MX_BYTES_TEXT];
-  mx_error(EFAULT, "buffer underflow of heap block %p (size at most %zu): write before its start, "
+  mx_error(EFAULT, "buffer underflow of heap block %B (size at most %zu): write before its start, "
            "or past the end of the block in front; there are the bytes %s\n", block, most_of(page),
            mx_bytes_text(text, (const uint8_t*)block - MX_PAD));
 }
@@ -392,7 +392,7 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
   // What is no live block is reported by the free that follows.
   if (mx_pagemap_is_none(page) || mx_page_is_zero_sized(page)) return true;
   if (align > 0 && !mx_is_aligned(block, align)) {
-    mx_error(EINVAL, "%s: block %p is not aligned to %zu bytes\n", function, block, align);
+    mx_error(EINVAL, "%s: block %B is not aligned to %zu bytes\n", function, block, align);
     return false;
   }
   const void* const start = mx_page_block_of(page, block);
@@ -400,6 +400,6 @@ bool mx_harden_check_sized(const char* function, const void* block, size_t size,
   const size_t has = size_of(page, start) - ((uintptr_t)block - (uintptr_t)start);
   // What realloc made 0 bytes has one, which can be read.
   if (size == SIZE_MAX || size == has || (size == 0 && has == 1)) return true;
-  mx_error(EINVAL, "%s: block %p has size %zu, not %zu\n", function, block, has, size);
+  mx_error(EINVAL, "%s: block %B has size %zu, not %zu\n", function, block, has, size);
   return false;
 }

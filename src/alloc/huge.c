@@ -174,7 +174,7 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
 void mx_huge_free(mx_page_t* page) {
   uintptr_t live = MX_OWNER_HUGE;
   if (!mx_cas_strong_acq_rel(&page->owner, &live, (uintptr_t)0)) {
-    mx_error(EAGAIN, "free: double free detected of block %p (size %zu)\n", (void*)page->start,
+    mx_error(EAGAIN, "free: double free detected of block %B (size %zu)\n", (void*)page->start,
              page->block_size);
     return;
   }

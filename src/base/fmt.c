@@ -20,6 +20,7 @@ void mx_text_init(mx_text_t* text, char* buf, size_t size) {
   text->length = 0;
   text->full = NULL;
   text->arg = NULL;
+  text->block = NULL;
   if (size != 0) buf[0] = 0;
 }
 
@@ -163,8 +164,13 @@ static bool put_conversion(mx_text_t* text, arguments_t* args, conversion_t* con
       put_unsigned(text, conv, "", next_unsigned(args, conv->length), letter == 'u' ? 10 : 16,
                    letter == 'X');
       return true;
-    case 'p': put_unsigned(text, conv, "0x", (uintptr_t)va_arg(args->list, void*), 16, false);
+    case 'B':
+    case 'p': {
+      const void* const p = va_arg(args->list, const void*);
+      if (letter == 'B') text->block = p;
+      put_unsigned(text, conv, "0x", (uintptr_t)p, 16, false);
       return true;
+    }
     default: return false;
   }
 }

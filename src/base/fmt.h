@@ -6,9 +6,10 @@
 // length. What does not fit is cut off, unless the text has a `full` function: that one empties
 // the buffer (a stream) or finds a larger one (a growing string), and the rest follows.
 //
-// Understood: %% %c %s %d %i %u %x %X %p with the lengths l, ll and z; the flags '-', '0' and
+// Understood: %% %c %s %d %i %u %x %X %p %B with the lengths l, ll and z; the flags '-', '0' and
 // '+'; a width and a precision as digits or '*'. The precision cuts strings and has no other
-// meaning. A NULL string prints as (null). Everything else is copied as it stands.
+// meaning. A NULL string prints as (null). %B prints as %p, and is kept for whoever has more to say
+// of that address. Everything else is copied as it stands.
 //
 // Invariant: buf[length] is 0 and length < size, whenever size is not 0.
 #ifndef MX_BASE_FMT_H
@@ -27,6 +28,7 @@ struct mx_text_s {
   size_t length;  // characters in it, without the final 0
   void (*full)(mx_text_t* text);  // NULL: cut off
   void* arg;                      // for `full`
+  const void* block;              // of the last %B
 };
 
 void mx_text_init(mx_text_t* text, char* buf, size_t size);

@@ -32,6 +32,9 @@ typedef struct mx_own_page mx_hooks_s {
                      uint8_t tag, size_t* next);
   void (*resize_note)(void* note, size_t size);
   void (*end_note)(void* note);
+  // Says in lines who allocated the sampled block that an address is in, or was the last to be in
+  // where there is none now: in the middle of anything, whatever locks are held.
+  void (*tell_origin)(const void* p, void (*say)(const char* text, size_t length));
   // An allocation fails for want of memory; no lock is held.
   void (*memory_ran_out)(void);
   // Debug builds: a block is now its user's, or no longer.
@@ -51,7 +54,8 @@ typedef struct mx_visits_s {
 
 extern mx_hidden mx_visits_t mx_visits;
 
-// Reports an error, warning or verbose line. The formats understood are those of fmt.h.
+// Reports an error, warning or verbose line. The formats understood are those of fmt.h; behind one
+// with a %B comes what tell_origin says of that.
 #define mx_message(level, code, ...)                                            \
   do {                                                                          \
     if (mx_hooks.message != NULL) mx_hooks.message((level), (code), __VA_ARGS__); \

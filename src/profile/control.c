@@ -103,6 +103,7 @@ void mx_prof_init(void) {
   mx_hooks.tell_note = &mx_prof_tell_sample;
   mx_hooks.resize_note = &resize_sample;
   mx_hooks.end_note = &end_sample;
+  mx_hooks.tell_origin = &mx_prof_tell_origin;
   mx_hooks.memory_ran_out = &mx_prof_no_memory;
   mx_prof_read_file_name();
   if (mx_option(prof) > 0) mx_prof_apply();

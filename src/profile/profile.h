@@ -97,6 +97,9 @@ mx_note_t* mx_prof_note(void* const* frames, int depth, void* block, size_t size
 // Gives a note memory of a fixed size, zeroed; false: there is none, and the note has ended.
 bool mx_prof_note_extend(mx_note_t* note, size_t extra);
 void mx_prof_note_resize(mx_note_t* note, size_t size);
+// The stack that allocated the latest sampled block that began at this address, which is live or
+// not; how many frames, the innermost first. 0: none is known, or another thread is busy with it.
+size_t mx_prof_frames_at(const void* block, void** frames, size_t most, bool* is_live);
 // The note is another's from then on.
 void mx_prof_note_end(mx_note_t* note);
 // What has happened so far is forgotten.
@@ -165,6 +168,10 @@ bool mx_prof_has_finished(void);
 void mx_prof_end_unfinished(void);
 // The format that a file name's ending says.
 mx_prof_format_t mx_prof_format_of(const char* path);
+// ---- origin.c ----------------------------------------------------------------------------------
+// The hook for reports of a block.
+void mx_prof_tell_origin(const void* p, void (*say)(const char* text, size_t length));
+
 // ---- callbacks.c -------------------------------------------------------------------------------
 typedef size_t mx_prof_alloc_fn(void* extra, void* block, size_t size, size_t usable,
                                 size_t threshold, size_t since, uint8_t tag);

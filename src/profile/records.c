@@ -22,7 +22,7 @@ static uint8_t* region;  // NULL: never started
 static size_t region_size, region_used, region_committed;
 static mx_site_t** site_buckets;
 static mx_site_t* all_sites;
-static mx_note_t* free_notes;  // by `site`, which no other use needs then
+static mx_note_t* free_notes;  // by `stand_in`, which no other use needs then
 static mx_note_t* all_notes;   // these and the live ones
 static mx_prof_state_t totals;
 static uint64_t peak_noted;    // live bytes when the sites' peaks were noted
@@ -156,13 +156,13 @@ static mx_note_t* fresh_note(void) {
     all_notes = made;
     return made;
   }
-  free_notes = (mx_note_t*)(void*)note->site;
+  free_notes = (mx_note_t*)note->stand_in;
   return note;
 }
 
 static void put_note(mx_note_t* note) {
   note->is_live = false;
-  note->site = (mx_site_t*)(void*)free_notes;
+  note->stand_in = free_notes;
   free_notes = note;
 }
 
@@ -293,6 +293,39 @@ void mx_prof_set_rate(size_t rate, bool is_on) {
 }
 
 bool mx_prof_has_records(void) { return totals.rate != 0; }
+
+// ---- one sample --------------------------------------------------------------------------------
+
+// A few milliseconds: the lock's holder may be the very thread that asks.
+static bool try_lock(void) {
+  for (unsigned turn = 0; turn < 40; turn++) {
+    if (mx_lock_try(&prof_lock)) return true;
+    mx_pause(turn);
+  }
+  return false;
+}
+
+// The note of the youngest block that began there.
+static const mx_note_t* last_note_at(const void* block) {
+  const mx_note_t* last = NULL;
+  for (const mx_note_t* note = all_notes; note != NULL; note = note->next) {
+    if (note->block == block && (last == NULL || note->born > last->born)) last = note;
+  }
+  return last;
+}
+
+size_t mx_prof_frames_at(const void* block, void** frames, size_t most, bool* is_live) {
+  size_t count = 0;
+  if (!try_lock()) return 0;
+  const mx_note_t* const note = last_note_at(block);
+  if (note != NULL && note->site != NULL) {
+    count = mx_min(note->site->depth, most);
+    memcpy(frames, note->site->frames, count * sizeof(void*));
+    *is_live = note->is_live;
+  }
+  mx_lock_release(&prof_lock);
+  return count;
+}
 
 bool mx_prof_visit_locks(mx_lock_visit_fn* visit) { return visit(&prof_lock); }
 

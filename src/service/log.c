@@ -217,6 +217,9 @@ static void show(mx_level_t level, const char* fmt, va_list args) {
   text.size++;
   if (buf[text.length - 1] != '\n') mx_text_char(&text, '\n');
   deliver(buf, text.length);
+  if (text.block != NULL && mx_hooks.tell_origin != NULL) {
+    mx_hooks.tell_origin(text.block, &deliver);
+  }
 }
 
 // After the last message of a process: whatever stage it died in, the text must be seen.

@@ -98,6 +98,27 @@ static void test_strings(void) {
   expect_text(got, "%q and %", "unknown letters are copied");
 }
 
+// The address of the last %B is kept, also where the text has no room for it.
+static void add_block(mx_text_t* text, const char* fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  mx_text_vadd(text, fmt, args);
+  va_end(args);
+}
+
+static void test_block(void) {
+  char got[16];
+  mx_text_t text;
+  mx_text_init(&text, got, sizeof(got));
+  add_block(&text, "%p %d,", (void*)0x12, 7);
+  EXPECT(text.block == NULL);
+  add_block(&text, "%6B", (void*)0x345);
+  expect_text(got, "0x12 7, 0x345", "block");
+  EXPECT(text.block == (void*)0x345);
+  add_block(&text, "%B", (void*)0x6789);
+  EXPECT(text.block == (void*)0x6789);
+}
+
 static void collect(mx_text_t* text) {
   strncat((char*)text->arg, text->buf, text->length);
   text->length = 0;
@@ -185,6 +206,7 @@ int main(void) {
   test_odd();
   test_numbers();
   test_strings();
+  test_block();
   test_full();
   test_amounts();
   if (failures == 0) printf("fmt: ok\n");
