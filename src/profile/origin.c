@@ -16,7 +16,7 @@
 #define FRAMES_TOLD 16
 #define MODULE_SIZE 64
 
-typedef struct origin_s {
+typedef struct told_stack_s {
   void* frames[FRAMES_TOLD];
   size_t count;
   struct {
@@ -49,7 +49,7 @@ static void enter_module(const mapping_reader_t* r) {
 }
 
 // The mappings of a module follow each other, the first of its file in front.
-static void end_mapping(mapping_reader_t* r) {
+static void end_module_line(mapping_reader_t* r) {
   r->name[r->length] = 0;
   if (r->part == PART_NAME) {
     if (strcmp(r->name, r->module) != 0) {
@@ -67,7 +67,7 @@ static uintptr_t digit_of(char c) { return (uintptr_t)(c <= '9' ? c - '0' : c - 
 
 static void read_char(mapping_reader_t* r, char c) {
   if (c == '\n') {
-    end_mapping(r);
+    end_module_line(r);
   } else if (r->part == PART_START) {
     if (c == '-') r->part = PART_END;
     else r->start = r->start * 16 + digit_of(c);
