@@ -61,6 +61,7 @@ set(mi_source_names
   heap/os_pages.c
   heap/parked.c
   heap/own_ranges.c
+  heap/resting.c
   heap/retained.c
   heap/scarce.c
   heap/subproc.c

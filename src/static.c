@@ -75,6 +75,7 @@
 #include "heap/os_pages.c"
 #include "heap/parked.c"
 #include "heap/own_ranges.c"
+#include "heap/resting.c"
 #include "heap/retained.c"
 #include "heap/scarce.c"
 #include "heap/subproc.c"

@@ -133,7 +133,7 @@ GUARDED = plain("api/guarded_calls", "api/guarded_handlers")
 SAMPLED = plain("api/guarded_sampling")
 API = plain(*(f"api/{n}" for n in (
     "basic", "aligned", "edges", "pointers", "zero_sized", "posix", "heap", "arena", "subproc", "hooks",
-    "moved", "mappings", "canary", "quarantine", "ends", "heap_threads", "heap_many", "remote_ring", "cleared",
+    "moved", "mappings", "canary", "quarantine", "ends", "resting", "heap_threads", "heap_many", "remote_ring", "cleared",
     "partition", "odd_blocks", "half_freed", "said_sizes", "colors", "common_pages")))
 MODEL = [replay("calls", 3), replay("threads", 20), replay("numbers", 30)]
 DEBUG = [Test(f"debug/{n}", builds=("debug",), static=True) for n in ("bins", "told", "misuse", "leaks")]
@@ -201,9 +201,10 @@ REACHED_BY = {
 }
 WANT_PARTS = ("unit/test_log", "unit/test_options")
 # What a secure build alone has.
-HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify", "alloc/zero_sized",
-            "arena/partition",
-            "arena/plots", "arena/scatter", "heap/adopt.h", "heap/huge_cache", "heap/own_ranges", "mem/random", "mem/settings", "page/blocks", "page/clear", "page/delay", "page/ends",
+HARDENED = ("base/mitigations", "alloc/guarded", "alloc/harden", "alloc/sample", "alloc/verify",
+            "alloc/zero_sized", "arena/partition", "arena/plots", "arena/scatter", "heap/adopt.h",
+            "heap/huge_cache", "heap/own_ranges", "heap/resting", "mem/random", "mem/settings",
+            "page/blocks", "page/clear", "page/delay", "page/ends",
             "page/freelist", "page/live", "page/padding", "page/slack", "page/state")
 
 

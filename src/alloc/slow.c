@@ -15,6 +15,7 @@
 #include "../heap/common.h"
 #include "../heap/huge_cache.h"
 #include "../heap/parked.h"
+#include "../heap/resting.h"
 #include "../heap/theap.h"
 #include "../heap/thread_life.h"
 #include "../heap/transfer.h"
@@ -123,7 +124,9 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
 // As the option check_every asks for.
 static void check_some(const mx_theap_t* theap) {
   const long every = mx_option(check_every);
-  if (mx_unlikely(every > 0) && theap->visits % (unsigned long)every == 0) mx_theap_verify(theap);
+  if (mx_likely(every <= 0) || theap->visits % (unsigned long)every != 0) return;
+  mx_theap_verify(theap);
+  mx_subproc_verify_resting(theap->subproc);
 }
 
 static void note_visit(mx_theap_t* theap, size_t size) {

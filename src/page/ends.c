@@ -28,23 +28,35 @@ static const uint8_t* block_number(const mx_page_t* page, size_t i) {
 }
 
 // The canary between block i - 1 and block i is not one of this place.
-static void report_between(const mx_page_t* page, size_t i) {
-  char text[MX_BYTES_TEXT];
+static mx_damage_t damage_between(const mx_page_t* page, size_t i) {
+  mx_damage_t damage;
   const size_t most = page->block_size - MX_PAD;
   const uint8_t* const block = block_number(page, i);
-  mx_bytes_text(text, block - MX_PAD);
   const uint8_t* const front = block - page->block_size;
   const uint64_t state = (i == 0 ? MX_PAD_FREE : mx_pad_state(page, front));
-  if (state <= most) {
+  mx_bytes_text(damage.bytes, block - MX_PAD);
+  damage.block = block;
+  damage.front = (state <= most ? front : NULL);
+  damage.size = (state <= most ? (size_t)state : most);
+  return damage;
+}
+
+void mx_damage_report(const mx_damage_t* damage) {
+  if (damage->front != NULL) {
     mx_error(EFAULT, "buffer overflow in heap block %p of size %zu: write past its end, or before "
-             "the start of block %p; between them are the bytes %s\n", (const void*)front,
-             (size_t)state, (const void*)block, text);
+             "the start of block %p; between them are the bytes %s\n", damage->front,
+             damage->size, damage->block, damage->bytes);
   } else {
     mx_error(EFAULT, "buffer underflow of heap block %p (size at most %zu): write before its "
-             "start, or to the freed block in front; there are the bytes %s\n",
-             (const void*)block, most, text);
+             "start, or to the freed block in front; there are the bytes %s\n", damage->block,
+             damage->size, damage->bytes);
   }
-  mx_pad_set(page, block, most);
+}
+
+static void report_between(const mx_page_t* page, size_t i) {
+  const mx_damage_t damage = damage_between(page, i);
+  mx_damage_report(&damage);
+  mx_pad_set(page, damage.block, page->block_size - MX_PAD);
 }
 
 static bool has_slack_of(const uint8_t* end, size_t filled) {
@@ -107,4 +119,19 @@ bool mx_page_verify(const mx_page_t* page) {
     }
   }
   return is_sound;
+}
+
+mx_damage_t mx_page_damage_of_lent(const mx_page_t* page) {
+  mx_damage_t none;
+  memset(&none, 0, sizeof(none));
+  if (!MX_PADDING || MX_TRACK != 0 || page->bin == 0 || page->capacity == 0) return none;
+  mx_check(mx_page_is_lent(page));
+  for (size_t i = 0; i <= page->capacity; i++) {
+    const uint8_t* const block = block_number(page, i);
+    if (mx_likely(mx_pad_is_state(mx_pad_state(page, block), page->block_size))) continue;
+    const mx_damage_t damage = damage_between(page, i);
+    mx_pad_set(page, block, page->block_size - MX_PAD);
+    return damage;
+  }
+  return none;
 }

@@ -27,7 +27,8 @@
 
 #include "freelist.h"
 
-// Builds that check the contents, the links or the canaries of free blocks keep them all.
+// Builds that check the contents, the links or the canaries of free blocks keep them all. They lend
+// pages only to be verified (heap/resting.c).
 #define MX_HOLES \
   (!MX_ENCODE_LINKS && !MX_PADDING && !MX_LIVE_BITS && !MX_DEBUG_FILL && !MX_TRACK)
 
@@ -54,6 +55,8 @@ MX_BEGIN_DECLS
 // One thread at a time makes holes, between these two. False: somebody does, or it is forbidden.
 bool mx_holes_begin(void);
 void mx_holes_end(void);
+// The same for who only looks at pages, in builds without holes, too.
+bool mx_lending_begin(void);
 // Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
 // its answer belongs before mx_holes_end, too: for a thread that forbids it no page is on its way.
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner);

@@ -15,6 +15,7 @@
 #include "../base/hooks.h"
 #include "../base/options.h"
 #include "../heap/parked.h"
+#include "../heap/resting.h"
 #include "../heap/subproc.h"
 #include "../heap/thread_life.h"
 #include "../heap/trim.h"
@@ -59,6 +60,10 @@ typedef struct round_s {
   bool has_parked;  // pages of ended threads wait for other threads
 } round_t;
 
+// In builds with canaries, where the option check_every asks for it, each look at pages verifies
+// those at rest; the thread goes on looking then, though nothing changes.
+static bool verifies_pages(void) { return MX_PADDING && mx_option(check_every) > 0; }
+
 static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round) {
   if (mx_parked_give_up(subproc, false)) round->has_parked = true;
   mx_arenas_purge(&subproc->arenas, false);
@@ -67,11 +72,13 @@ static void visit_subproc(mx_subproc_t* subproc, bool with_holes, round_t* round
   if (with_holes) round->bytes += mx_subproc_make_holes(subproc, true, &round->has_changed);
 }
 
-static round_t work(bool with_holes) {
+static round_t work(bool with_holes, bool verifies) {
   round_t round = {0, 0, false, false};
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) {
     visit_subproc(s, with_holes, &round);
+    if (verifies) mx_subproc_verify_resting(s);
   }
+  if (verifies) round.has_changed = true;
   return round;
 }
 
@@ -123,13 +130,15 @@ static void run(void) {
   mx_store_release(&mx_arenas_background, &wake_up);
   while (mx_load_acquire(&state) == RUNNING) {
     const uint64_t used = mx_host_used_nsecs();
-    const bool with_holes = (mx_os_clock_msecs() >= next_round && mx_option(purge_holes) != 0);
-    const round_t round = work(with_holes);
+    const bool is_due = (mx_os_clock_msecs() >= next_round);
+    const bool with_holes = (is_due && mx_option(purge_holes) != 0);
+    const bool verifies = (is_due && verifies_pages());
+    const round_t round = work(with_holes, verifies);
     mx_limits_tick();
     mx_visit_fn* const visit = mx_load_relaxed(&mx_visits.slow_visit);
     if (visit != NULL) visit();
     const uint64_t now = mx_os_clock_msecs();
-    if (with_holes) {
+    if (with_holes || verifies) {
       patience = patience_after(patience, &made, round.bytes);
       next_round = now + round_msecs(mx_host_used_nsecs() - used) * patience;
     }
