@@ -46,8 +46,6 @@ bool mx_holes_visit_locks(mx_lock_visit_fn* visit) { return visit(&making); }
 
 void mx_holes_after_fork(void) { mx_store_relaxed(&forbidden, 0); }
 
-bool mx_holes_begin(void) { return MX_HOLES && mx_lending_begin(); }
-
 bool mx_lending_begin(void) {
   if (!mx_lock_try(&making)) return false;
   mx_fence_seq_cst();

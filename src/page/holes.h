@@ -52,11 +52,9 @@ typedef struct mx_pins_s {
 } mx_pins_t;
 
 MX_BEGIN_DECLS
-// One thread at a time makes holes, between these two. False: somebody does, or it is forbidden.
-bool mx_holes_begin(void);
-void mx_holes_end(void);
-// The same for who only looks at pages, in builds without holes, too.
+// One thread at a time borrows pages, until mx_holes_end. False: somebody does, or it is forbidden.
 bool mx_lending_begin(void);
+void mx_holes_end(void);
 // Gives back what a page of blocks does not need; nothing when it is not at rest. What follows from
 // its answer belongs before mx_holes_end, too: for a thread that forbids it no page is on its way.
 mx_holes_t mx_holes_make(mx_page_t* page, bool is_owner);
@@ -96,6 +94,9 @@ void mx_holes_allow(void);
 bool mx_holes_visit_locks(mx_lock_visit_fn* visit);
 void mx_holes_after_fork(void);
 MX_END_DECLS
+
+// The same to make holes, in builds that have any.
+mx_inline bool mx_holes_begin(void) { return MX_HOLES && mx_lending_begin(); }
 
 mx_inline size_t mx_holes_count(const mx_page_t* page) { return mx_holes_mark(page, NULL); }
 
