@@ -68,6 +68,7 @@ MX_END_DECLS
 
 // Clears 16 to 64 bytes, a multiple of 16, but for the canary, with stores that may overlap.
 mx_inline void mx_clear_small(uint8_t* p, size_t size) {
+  mx_check(size >= MX_ALIGN && size <= 4 * MX_ALIGN && size % MX_ALIGN == 0);
   static const struct { uint64_t a, b; } zero = {0, 0};
   if (MX_PADDING) {
     size -= 16;

@@ -10,7 +10,9 @@
 
 
 mx_cold void mx_alloc_on_pressure(mx_theap_t* theap) {
+  mx_check(theap->tid == mx_thread_id());
   mx_spare_flush(theap);
+  mx_check(theap->first->spares.bytes == 0);
   mx_theap_collect(theap, true);
   mx_huge_cache_flush(true);
   mx_parked_give_up(theap->subproc, true);

@@ -67,6 +67,7 @@ mx_inline bool mx_realloc_plain(mx_theap_t* theap, void** p, size_t size) {
     if (!mx_is_plain_block(*p, &page)) return false;
     usable = most = page->block_size;
   }
+  mx_check(usable <= most && most < page->block_size + 1);
   if (mx_unlikely(most - size > most / 2)) {
     if (mx_unlikely(size - 1 >= MX_ROOM_MIN - 1)) return false;  // or is 0
     *p = mx_realloc_copied(theap, *p, usable, size);
@@ -97,6 +98,7 @@ mx_inline void mx_free_or(void* p, void (*slow)(void*), void (*other)(void*, mx_
     other(p, page);
     return;
   }
+  mx_check(mx_page_theap(page)->tid == mx_load_relaxed(&page->owner));
   if (MX_HARDEN) {
     if (mx_harden_takes_call(page)) {
       mx_free_larger(p, page);
@@ -128,6 +130,7 @@ mx_inline bool mx_free_as(void* p, size_t size, size_t align) {
   if (size == SIZE_MAX || mx_harden_takes_call(page)) return false;
   if (align > 0 && mx_unlikely(!mx_is_aligned(p, align))) return false;
   const mx_put_t put = mx_harden_put(page, p, false, size);
+  mx_check(put == MX_PUT_REFUSED || (put == MX_PUT_LAST) == (page->used == 0));
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
   return put != MX_PUT_REFUSED;
 }

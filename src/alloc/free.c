@@ -14,12 +14,14 @@
 
 mx_noinline void mx_free_emptied(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
+  mx_check(page->used == 0 && mx_page_is_mine(page));
   mx_call_enter();
   mx_theap_page_emptied(mx_page_theap(page), page);
   mx_call_leave();
 }
 
 mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
+  mx_check(mx_page_is_mine(page) && !mx_page_is_huge(page));
   const mx_put_t put = (mx_harden_is_larger(page) ? mx_harden_put(page, p, true, MX_SIZE_UNSAID)
                                                   : MX_PUT_REFUSED);
   if (mx_unlikely(put == MX_PUT_LAST)) mx_free_emptied(p);
@@ -28,6 +30,7 @@ mx_noinline void mx_free_larger(void* p, mx_page_t* page) {
 
 mx_noinline void mx_free_with_care(void* p) {
   mx_page_t* const page = mx_pagemap_get(p);
+  mx_check(mx_page_is_mine(page) && !mx_page_is_huge(page));
   mx_call_enter();
   if (mx_harden_free(page, p)) mx_theap_page_emptied(mx_page_theap(page), page);
   mx_call_leave();
@@ -41,17 +44,20 @@ mx_unsynchronised static bool may_be_spare(const mx_theap_t* theap, const mx_pag
 
 // The page may become this thread's in the very step that frees.
 mx_noinline static void free_unowned(mx_page_t* page, mx_block_t* block) {
+  mx_check(!mx_page_is_huge(page) && !mx_page_is_zero_sized(page));
   mx_theap_t* const theap = mx_tls_theap;
   if (MX_TRANSFERS && may_be_spare(theap, page) && mx_spare_put(theap, page, block)) return;
   mx_free_unowned(page, block);
 }
 
 static void push_remote(mx_page_t* page, void* block) {
+  mx_check(!mx_page_is_huge(page) && mx_page_could_be_block(page, block));
   if (!mx_remote_push_owned(page, (mx_block_t*)block)) free_unowned(page, (mx_block_t*)block);
 }
 
 // A block that others may need. A function of its own, so that small ones pass with nothing saved.
 mx_noinline static void free_transferred(void* p, mx_page_t* page) {
+  mx_check(page->bin > MX_SMALL_BINS && !mx_page_is_huge(page));
   mx_block_t* const block = (mx_block_t*)p;
   if (!mx_transfer_put(mx_tls_theap, page, block)) push_remote(page, block);
 }
@@ -69,6 +75,7 @@ mx_noinline void mx_free_slow(void* p) {
     if (page != NULL) mx_track_wrong(p);
     return;
   }
+  mx_check(mx_page_offset(page, block) < mx_page_span(page) && (uintptr_t)block <= (uintptr_t)p);
   if (mx_unlikely(block != p)) mx_shift_unmark(p);
   if (mx_page_is_huge(page)) {
     if (MX_HARDEN) mx_harden_free_huge(page, block);
@@ -120,6 +127,7 @@ void* mx_block_of(const void* p) {
   if (p == NULL || page == NULL) return NULL;
   void* const block = mx_page_block_of(page, p);
   if (block == NULL) return NULL;
+  mx_check((uintptr_t)block <= (uintptr_t)p && mx_pagemap_get(block) == page);
   // The page of a freed huge block may be kept.
   if (mx_page_is_huge(page)) return mx_load_relaxed(&page->owner) != 0 ? block : NULL;
   if (!MX_KNOWS_LIVE || mx_page_is_zero_sized(page)) return block;
@@ -132,5 +140,6 @@ size_t mx_usable_size(const void* p) {
   if (block == NULL || mx_page_is_zero_sized(page)) return 0;
   const size_t usable = mx_usable_of(page, block);
   const size_t shift = (size_t)((const uint8_t*)p - (const uint8_t*)block);
+  mx_check(shift < mx_page_span(page));
   return usable > shift ? usable - shift : 0;
 }

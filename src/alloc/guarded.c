@@ -103,6 +103,7 @@ static bool make_ready(void) {
 }
 
 static mx_guarded_t* claim_record(uint8_t* mapping) {
+  mx_check(mx_is_aligned(mapping, MX_SLICE_SIZE));
   static size_t hint;
   mx_guarded_t* found = NULL;
   mx_lock_acquire(&lock);
@@ -112,6 +113,8 @@ static mx_guarded_t* claim_record(uint8_t* mapping) {
     found = g;
     hint = hint + n + 1;
     // The rest of the record is older than this pointer for whoever finds it.
+    mx_check(mx_load_relaxed(&g->page) == NULL ||
+             mx_load_relaxed(&mx_load_relaxed(&g->page)->owner) == 0);
     g->mapping_size = 0;
     mx_store_release(&g->mapping, mapping);
   }
@@ -131,6 +134,9 @@ static bool set_up(mx_guarded_t* g, mx_heap_t* heap, size_t size) {
   uint8_t* const data_end = g->data + g->data_size;
   g->block = place_of(data_end, size);
   g->size = size;
+  mx_check(g->data_size % mx_facts.os_page == 0 && size <= g->data_size);
+  mx_check(g->block >= g->data && g->block + size <= data_end);
+  mx_check(MX_SLICE_SIZE + g->data_size + mx_facts.os_page <= g->mapping_size);
   if (!mx_os_commit(g->data, g->data_size)) return false;
   memset(g->data, 0, mx_min(g->used_size, g->data_size));
   g->used_size = mx_max(g->used_size, g->data_size);
@@ -154,6 +160,7 @@ static bool set_up(mx_guarded_t* g, mx_heap_t* heap, size_t size) {
 }
 
 static void forget(mx_guarded_t* g) {
+  mx_check(mx_load_relaxed(&g->mapping) != NULL && g->mapping_size > MX_SLICE_SIZE);
   uint8_t* const mapping = mx_load_relaxed(&g->mapping);
   mx_pagemap_set(g->data, (g->mapping_size - MX_SLICE_SIZE) / MX_SLICE_SIZE, NULL);
   mx_vmem_unmap(mapping, g->mapping_size, 0);
@@ -174,6 +181,7 @@ static mx_guarded_t* recycle(size_t total) {
   mx_lock_acquire(&lock);
   mx_guarded_t* const oldest = freed[freed_next];
   const bool fits = (oldest != NULL && oldest->mapping_size == total);
+  mx_check(oldest == NULL || mx_load_relaxed(&oldest->is_freed) != 0);
   if (fits) freed[freed_next] = NULL;
   mx_lock_release(&lock);
   return fits ? oldest : NULL;
@@ -191,6 +199,7 @@ static mx_guarded_t* make_record(size_t total) {
   }
   g->mapping_size = total;
   g->used_size = 0;
+  mx_check(mx_load_relaxed(&g->mapping) == mapping);
   g->data = mapping + MX_SLICE_SIZE;
   // An OS page of other properties than what lies around it stays a mapping of its own when its
   // access changes: to split off one and to merge it again would be three times the work.
@@ -244,6 +253,7 @@ static const uint8_t* skip_fill(const uint8_t* p, const uint8_t* end) {
 
 // What lies around the block in its OS pages must still be the fill.
 static void check_surroundings(const mx_guarded_t* g) {
+  mx_check(g->block >= g->data && g->block + g->size <= g->data + g->data_size);
   const uint8_t* const before = skip_fill(g->data, g->block);
   if (before < g->block) {
     mx_error(EFAULT, "buffer underflow of heap block %B of size %zu: write %zu bytes before it\n",
@@ -259,6 +269,8 @@ static void check_surroundings(const mx_guarded_t* g) {
 
 void mx_guarded_free(mx_page_t* page) {
   mx_guarded_t* const g = (mx_guarded_t*)page->guarded;
+  mx_check(mx_load_relaxed(&g->page) == page && page->used == 1);
+  mx_check(mx_load_relaxed(&g->is_freed) == 0 && mx_load_relaxed(&page->owner) == 0);
   check_surroundings(g);
   if (mx_unlikely(mx_hooks.block_freed != NULL)) mx_hooks.block_freed(g->block);
   note_stack(g->free_stack);
@@ -266,11 +278,13 @@ void mx_guarded_free(mx_page_t* page) {
   page->capacity = page->used = 0;
   if (g->data_size > WARM_MAX && mx_os_decommit(g->data, g->data_size)) g->used_size = 0;
   else mx_os_protect(g->data, g->data_size, false);
+  mx_check(mx_load_relaxed(&live) > 0);
   mx_add_relaxed(&live, -1);
   mx_lock_acquire(&lock);
   mx_guarded_t* const oldest = freed[freed_next];
   freed[freed_next] = g;
   freed_next = (freed_next + 1) % FREED_MAX;
+  mx_check(oldest != g && mx_lock_is_mine(&lock));
   mx_lock_release(&lock);
   if (oldest != NULL) forget(oldest);
 }

@@ -145,6 +145,7 @@ static void check_fill(const mx_page_t* page, const void* block) {
 }
 
 static void alloc_checked(mx_page_t* page, void* block, size_t size, bool zero, bool is_zero) {
+  mx_check(mx_page_is_block(page, block) && size <= most_of(page));
   const uint64_t state = (MX_PADDING ? mx_pad_state(page, block) : MX_PAD_FREE);
   if (MX_LIVE_BITS && !mx_live_begin(page, block)) report_spoiled(page, block);
   else if (!mx_pad_is_free(state)) report_spoiled(page, block);
@@ -171,6 +172,7 @@ void mx_harden_alloc_huge(void* block, size_t size, bool zero) {
   if (block == NULL || !MX_PADDING) return;
   mx_page_t* const page = mx_pagemap_get(block);
   const size_t slack = most_of(page) - size;
+  mx_check(mx_page_is_huge(page) && size <= most_of(page));
   mx_track_pause();
   mx_slack_fill(page, block, size);
   mx_pad_set_huge(page, slack);
@@ -231,12 +233,14 @@ static bool free_checked(mx_page_t* page, void* block) {
 }
 
 bool mx_harden_free(mx_page_t* page, void* p) {
+  mx_check(mx_page_is_mine(page) && !mx_page_is_huge(page));
   mx_track_free(p);
   mx_track_pause();
   const bool may = free_checked(page, p);
   mx_track_resume();
   if (!may) return false;
   if (!MX_QUARANTINE) return mx_page_push(page, (mx_block_t*)p);
+  mx_check(page->used > 0);
   mx_block_set_next(page, (mx_block_t*)p, NULL);
   mx_page_wait(page, (mx_block_t*)p, false);
   mx_fence_compiler();  // as in mx_page_push
@@ -271,6 +275,7 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
 }
 
 bool mx_harden_free_remote(mx_page_t* page, void* block) {
+  mx_check(!mx_page_is_huge(page) && !mx_page_is_zero_sized(page));
   mx_track_free(block);
   mx_track_pause();
   const bool may = free_remote_checked(page, block);
@@ -287,6 +292,7 @@ bool mx_harden_free_remote(mx_page_t* page, void* block) {
 }
 
 bool mx_harden_put_remote_larger(const mx_page_t* page, void* block) {
+  mx_check(MX_PADDING && !mx_page_is_huge(page) && !mx_page_is_zero_sized(page));
   const uint64_t key = mx_place_key(page, block);
   if (!mx_harden_is_sound(page, block, key, false, MX_SIZE_UNSAID)) return false;
   const bool is_larger = mx_harden_is_larger(page);
@@ -298,6 +304,7 @@ bool mx_harden_put_remote_larger(const mx_page_t* page, void* block) {
 }
 
 bool mx_harden_check_huge(mx_page_t* page, const void* block) {
+  mx_check(mx_page_is_huge(page) && block == page->start);
   if (!MX_PADDING || mx_page_is_guarded(page)) return true;
   if (mx_pad_is_size(mx_pad_state_huge(page))) return check_slack(page, block);
   if (mx_page_is_apart(page)) report_underflow(page, block);  // its canary lies in front
@@ -319,6 +326,7 @@ void mx_harden_check(mx_page_t* page, const void* block) {
 }
 
 void mx_harden_free_huge(mx_page_t* page, void* block) {
+  mx_check(mx_page_is_huge(page) && block == page->start);
   if (mx_page_is_guarded(page)) return;
   mx_track_free(block);
   mx_track_pause();
@@ -344,6 +352,7 @@ static bool stays_apart(const mx_page_t* page) {
 }
 
 static void set_size_apart(mx_page_t* page, void* block, size_t size) {
+  mx_check(stays_apart(page) && size <= most_of(page));
   mx_track_pause();
   mx_slack_fill(page, block, size);
   mx_pad_set_huge(page, most_of(page) - size);
@@ -359,6 +368,7 @@ void mx_harden_shrink(void* block, size_t size) {
   if (mx_page_is_huge(page)) return;
   mx_track_pause();
   const size_t old = size_of(page, block);
+  mx_check(mx_page_is_mine(page) || MX_HARDEN_SLOWLY == 0 || old <= most_of(page));
   mx_track_open((uint8_t*)block + size, page->block_size - size);
   mx_harden_set_size(page, block, size);
   mx_track_close((uint8_t*)block + size, page->block_size - size);
@@ -376,6 +386,7 @@ bool mx_harden_resize(mx_page_t* page, void* block, size_t size, bool zero, bool
   if (!mx_page_could_be_block(page, block)) return false;
   if (!is_apart && mx_unlikely(!mx_pad_is_size(mx_pad_state(page, block)))) return false;
   const size_t old = size_of(page, block);
+  mx_check(old <= most && mx_page_offset(page, block) < mx_page_span(page));
   if (is_apart) mx_harden_check_huge(page, block);
   else check_behind(page, block);
   // In this order: the page's owner may verify it meanwhile, and what was slack is no longer then.

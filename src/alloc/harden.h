@@ -119,6 +119,7 @@ mx_inline mx_block_t* mx_harden_take(mx_page_t* page, size_t size, bool is_small
   if (MX_PADDING && !is_small) mx_slack_fill_shared(page, block, size);
   page->free = (mx_block_t*)link;
   page->used++;
+  mx_check(page->used <= page->capacity + 1 && size <= page->block_size - MX_PAD);
   if (zero && is_clear) block->next = 0;
   else if (zero) memset(block, 0, size);
   return block;
@@ -196,6 +197,7 @@ mx_inline bool mx_harden_knows(const void* p, size_t* size) {
 mx_inline bool mx_harden_shrinks(void* block, size_t size) {
   if (!MX_PADDING || MX_HARDEN_SLOWLY || !mx_pagemap_is_near(block)) return false;
   const mx_page_t* const page = mx_pagemap_get_near(block);
+  mx_check(mx_pagemap_is_none(page) || mx_page_is_huge(page) || page->bin != 0);
   if (mx_unlikely(!mx_harden_has_canaries(page))) return false;
   mx_harden_set_size(page, block, size);
   return true;
@@ -218,6 +220,7 @@ mx_inline mx_put_t mx_harden_put(mx_page_t* page, void* p, bool is_larger, uint6
   if (MX_PADDING) mx_pad_write(block, mx_pad_make(key, state));
   if (MX_LIVE_BITS) mx_live_end(page, block);
   const mx_block_t* const next = (MX_QUARANTINE ? NULL : page->free);
+  mx_check(page->used > 0 && mx_page_is_mine(page) && page->free != block);
   if (MX_ENCODE_LINKS) block->next = (uintptr_t)next ^ (uintptr_t)key;
   else mx_block_set_next(page, block, next);
   mx_fence_compiler();  // what waits or is listed is clear, as the child of a fork has it
@@ -239,6 +242,7 @@ mx_inline bool mx_harden_takes_call(const mx_page_t* page) {
 // Before a block of another thread's page is cleared with the slack behind it: from here on the
 // page's owner, which may verify it at any time, finds no live block there.
 mx_inline void mx_harden_leave(const mx_page_t* page, void* block) {
+  mx_check(!mx_page_is_huge(page) && page->bin != 0);
   if (!MX_PADDING) return;
   mx_pad_set(page, block, MX_PAD_LEFT);
   mx_fence_compiler();
@@ -265,6 +269,7 @@ mx_inline mx_block_t* mx_take(mx_page_t* page, size_t size, bool is_small) {
   }
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN && block != NULL) mx_harden_alloc(page, block, size, false, false);
+  mx_check(block == NULL || size + MX_PAD <= page->block_size);
   return block;
 }
 

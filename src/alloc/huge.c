@@ -35,6 +35,7 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
   mx_arena_t* const arena = page->arena;
   mx_check(to > from);
   if (arena == NULL) return;
+  mx_check(mx_page_is_huge(page) && to <= mx_page_size(page));
   // Of a large OS page all is there with the first byte. A block that has some begins with one.
   const size_t end = mx_align_up(to, mx_facts.large_page);
   const bool is_large = mx_bits_test(arena->large, page->slice_index);
@@ -48,6 +49,7 @@ static void note_use(const mx_page_t* page, size_t from, size_t to) {
 static void clear_part(const mx_page_t* page, size_t from, size_t to, bool zero) {
   const mx_arena_t* const arena = page->arena;
   if (!zero || to <= from) return;
+  mx_check(mx_page_is_huge(page) && to <= mx_page_size(page));
   // What the program brought may be a file's.
   const bool is_own = (arena == NULL || (arena->mapping != NULL && !arena->is_pinned));
   // Tools that watch memory would have a word on what is read there.
@@ -80,6 +82,7 @@ static bool guard_fresh(mx_subproc_t* subproc, mx_page_t* page) {
 // was torn is lost, and so is the chance of a second one.
 static mx_page_t* get_slices(mx_heap_t* heap, size_t bytes, size_t align, bool is_growing,
                              bool is_fresh, mx_slices_t* slices) {
+  mx_check(bytes > 0 && (align & (align - 1)) == 0);
   const size_t align_slices = mx_max(align / MX_SLICE_SIZE, 1);
   const size_t step = (is_growing && !mx_os_is_scarce() ? GROW_STEP / MX_SLICE_SIZE : 1);
   const size_t count = mx_align_up(slices_for(bytes), step);
@@ -113,12 +116,14 @@ static mx_page_t* make_block(mx_heap_t* heap, size_t bytes, size_t align, bool i
     is_dense = false;  // an arena may have room, but none of that shape
   }
   *is_zero = slices.is_zero;
+  mx_check(slices.count >= slices_for(bytes) && mx_is_aligned(slices.start, align));
   mx_page_init(page, &slices, bytes, MX_BIN_HUGE, heap);
   if (MX_GUARD_PAGES && !guard_fresh(heap->subproc, page)) return NULL;
   mx_dense_begin(page, is_dense, is_untouched_huge(page));
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
   if (MX_TRACK) mx_track_access(page->start, bytes);
+  mx_check(mx_load_relaxed(&page->owner) == 0 && mx_load_relaxed(&page->remote) == MX_OWNED);
   // From now on the mark is there: whoever takes it away frees the block.
   mx_store_release(&page->owner, MX_OWNER_HUGE);
   return page;
@@ -129,6 +134,8 @@ static mx_page_t* take_kept(mx_heap_t* heap, size_t bytes, size_t align) {
   mx_page_t* const page =
       mx_huge_cache_take(heap, mx_div_up(bytes, MX_SLICE_SIZE), mx_max(align / MX_SLICE_SIZE, 1));
   if (page == NULL) return NULL;
+  mx_check(page->used == 0 && mx_load_relaxed(&page->owner) == 0);
+  mx_check(bytes <= mx_page_size(page) && mx_is_aligned(page->start, align));
   if (bytes > page->block_size) note_use(page, page->block_size, bytes);
   page->block_size = bytes;
   page->capacity = page->used = 1;
@@ -147,6 +154,7 @@ static void* alloc_at_end(mx_heap_t* heap, size_t size, size_t align, bool zero)
   mx_dense_begin(page, mx_dense_is_expected(room), used == 0);
   page->capacity = page->used = 1;
   if (!mx_huge_page_enter(page)) return NULL;
+  mx_check(mx_load_relaxed(&page->owner) == 0 && mx_is_aligned(page->start, align));
   mx_store_release(&page->owner, MX_OWNER_HUGE);
   return page->start;
 }
@@ -172,12 +180,14 @@ void* mx_huge_alloc(mx_heap_t* heap, size_t size, size_t align, bool is_growing,
 }
 
 void mx_huge_free(mx_page_t* page) {
+  mx_check(mx_page_is_huge(page));
   uintptr_t live = MX_OWNER_HUGE;
   if (!mx_cas_strong_acq_rel(&page->owner, &live, (uintptr_t)0)) {
     mx_error(EAGAIN, "free: double free detected of block %B (size %zu)\n", (void*)page->start,
              page->block_size);
     return;
   }
+  mx_check(page->used == 1 && page->capacity == 1);
   if (mx_unlikely(mx_load_relaxed(&page->lend) != 0)) {
     if (mx_page_has_note(page)) mx_page_end_note(page);
     if (mx_page_is_guarded(page)) {
@@ -197,6 +207,7 @@ void mx_huge_free(mx_page_t* page) {
 static void shrink(mx_page_t* page, size_t bytes) {
   const size_t keep = slices_for(bytes);
   const size_t drop = page->slice_count - keep;
+  mx_check(keep > 0 && keep <= page->slice_count && bytes <= page->block_size);
   if (drop > 0 && page->arena != NULL) {
     mx_subproc_t* const subproc = mx_page_heap(page)->subproc;
     mx_pagemap_set(page->start + keep * MX_SLICE_SIZE, drop, NULL);
@@ -209,6 +220,7 @@ static void shrink(mx_page_t* page, size_t bytes) {
 }
 
 static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
+  mx_check(more > 0 && mx_page_is_huge(page));
   mx_arenas_t* const arenas = &mx_page_heap(page)->subproc->arenas;
   if (page->arena == NULL) return mx_huge_page_extend(page, more);
   const size_t index = page->slice_index + page->slice_count;
@@ -219,6 +231,7 @@ static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
     mx_slices_free(arenas, page->arena, index, more);
     return false;
   }
+  mx_check(mx_bits_count(page->arena->free, page->slice_index, page->slice_count + more) == 0);
   page->slice_count += (uint32_t)more;
   if (mx_bits_test(page->arena->large, index - 1)) mx_arena_want_large(page->arena, index, more);
   return true;
@@ -227,6 +240,7 @@ static bool extend(mx_page_t* page, size_t more, bool is_fresh) {
 static bool grow_in_place(mx_page_t* page, size_t bytes, bool zero) {
   const size_t old_bytes = page->block_size;
   const size_t need = slices_for(bytes);
+  mx_check(bytes > old_bytes);
   if (need > page->slice_count) {
     const size_t more = need - page->slice_count;
     if (page->arena != NULL) mx_huge_cache_flush(true);  // it may lie in the way
@@ -262,6 +276,7 @@ static bool move_slices(mx_page_t* page, mx_page_t* target, bool* is_torn) {
   const size_t count = slices_for(page->block_size);
   const size_t size = count * MX_SLICE_SIZE;
   *is_torn = false;
+  mx_check(target != page && target->slice_count >= count);
   if (page->arena == NULL || page->arena->is_reserved) return false;
   // Page tables moved onto memory that is there already would lose it, and the next block would
   // pay more faults than the copy costs.
@@ -289,6 +304,7 @@ static bool move_slices(mx_page_t* page, mx_page_t* target, bool* is_torn) {
 static void* move(mx_page_t* page, size_t bytes, bool zero) {
   mx_heap_t* const heap = mx_page_heap(page);
   const size_t old_bytes = page->block_size;
+  mx_check(bytes > old_bytes && !mx_page_is_guarded(page) && !mx_page_is_apart(page));
   if (old_bytes < MOVE_MIN || (page->arena != NULL && page->arena->is_pinned)) return NULL;
   const bool small_step = (bytes - old_bytes < old_bytes / 4 && !mx_os_is_scarce());
   const size_t room = (small_step ? mx_max(bytes, old_bytes + old_bytes / 2) : bytes);
@@ -318,6 +334,7 @@ static void* move(mx_page_t* page, size_t bytes, bool zero) {
 
 // Whole OS pages for a new size; 0 when a block of this size is not made out of this one.
 static size_t bytes_for(const mx_page_t* page, size_t size) {
+  mx_check(mx_page_is_huge(page));
   if (mx_page_is_guarded(page) || mx_page_is_apart(page)) return 0;
   if (size > MX_BLOCK_MAX) return 0;
   const size_t bytes = mx_align_up(size, mx_facts.os_page);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "../base/check.h"
 #include "../mem/random.h"
 
 #define LN2 0.693147180559945309417
@@ -20,6 +21,7 @@ static double uniform(void) {
 // 2 (s + s^3/3 + s^5/5 + ...), where s is below a third. What is left out is below 2e-11, and
 // positive: of no x to 1 the answer is above 0.
 static double natural_log(double x) {
+  mx_check(x > 0.0);
   uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));
   const int n = (int)(bits >> FRACTION_BITS & EXPONENT_BITS) - EXPONENT_BIAS;
@@ -38,6 +40,7 @@ double mx_poisson_distance(double mean) { return -natural_log(uniform()) * mean;
 // 1 - exp(-x), to 12 digits, for small x too. With x = n ln 2 + r, exp(-x) is exp(-r) halved n
 // times.
 double mx_poisson_share(size_t size, double mean) {
+  mx_check(mean > 0.0);
   const double x = (double)size / mean;
   if (x > 40.0) return 1.0;
   const int n = (int)(x / LN2);
@@ -45,6 +48,7 @@ double mx_poisson_share(size_t size, double mean) {
   double rest = 0.0;  // 1 - exp(-r)
   for (int k = r < 0.05 ? 7 : 14; k >= 1; k--) rest = r / k * (1.0 - rest);
   for (int i = 0; i < n; i++) rest = 0.5 + 0.5 * rest;
+  mx_check(rest >= 0.0 && rest <= 1.0);
   return rest;
 }
 

@@ -28,6 +28,7 @@ static void note_stay(mx_page_t* page, size_t size) {
 // A block that is alone in its page, or has no bytes.
 static void* alloc_apart_in(mx_theap_t* theap, size_t size, size_t align, bool is_growing,
                             bool zero) {
+  mx_check(align > 0 && (align & (align - 1)) == 0);
   if (theap->heap == NULL) theap = mx_thread_theap();
   if (theap == NULL) return mx_alloc_failed(size);
   if (MX_ZERO_BLOCKS && size == 0) {
@@ -82,6 +83,7 @@ static uint8_t* alloc_marked(mx_theap_t* theap, size_t size, size_t align, bool 
     if (block == NULL) return NULL;
     page = mx_pagemap_get(block);
   }
+  mx_check(is_markable(page) && mx_is_aligned(block, align));
   if (mx_load_relaxed(&page->shifted) == 0) {
     mx_store_relaxed(&page->shifted, (uint8_t)MX_OWNER_SHIFTED);
     if (!mx_page_is_huge(page)) mx_page_set_owner(page, mx_load_relaxed(&page->owner));
@@ -118,11 +120,13 @@ static bool is_of_other_color(mx_theap_t* theap, size_t size, size_t align) {
 // A larger block, with the result inside, where pages of the size have another color. Those that
 // are made from now on have not.
 mx_noinline static void* alloc_inside(mx_theap_t* theap, size_t size, size_t align, bool zero) {
+  mx_check(align > MX_COLOR_STEP_MIN && align <= MX_SHARED_ALIGN_MAX);
   mx_color_raise(align);
   const size_t most = mx_max(size, 1) + align - MX_COLOR_STEP_MIN;
   uint8_t* const block = alloc_marked(theap, most, MX_COLOR_STEP_MIN, zero);
   if (mx_unlikely(block == NULL)) return NULL;
   const size_t skip = (0 - (uintptr_t)block) & (align - 1);
+  mx_check(skip + mx_max(size, 1) <= most);
   if (MX_PADDING) mx_harden_shrink(block, skip + size);
   note_stay(mx_pagemap_get(block), skip + size);
   mx_shift_mark(mx_pagemap_get(block), block + skip);
@@ -147,6 +151,7 @@ mx_noinline static void* alloc_anew(mx_theap_t* theap, size_t size, size_t padde
 }
 
 void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offset, bool zero) {
+  mx_check(align > 0 && (align & (align - 1)) == 0);
   if (mx_unlikely(size > MX_MAX_ALLOC - align)) return mx_alloc_slow(SIZE_MAX, theap, zero);
   const size_t shift = offset & (align - 1);
   if (mx_unlikely(shift != 0)) {
@@ -163,6 +168,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
     return alloc_apart(theap, size, align, false, zero);
   }
   const bool may_stray = (align > MX_COLOR_STEP_MIN && padded < MX_COLOR_SPAN);
+  mx_check(padded >= size + MX_PAD && (align <= MX_ALIGN || padded % align == 0));
   if (mx_unlikely(may_stray) && is_of_other_color(theap, padded, align)) {
     return alloc_inside(theap, size, align, zero);
   }
@@ -171,6 +177,7 @@ void* mx_alloc_aligned(mx_theap_t* theap, size_t size, size_t align, size_t offs
     mx_free_slow(p);  // of a page that came just now
     return alloc_anew(theap, size, padded, align, zero);
   }
+  mx_check(mx_is_aligned(p, align));
   if (MX_HARDEN && p != NULL && !mx_harden_shrinks(p, size)) {
     mx_harden_shrink(p, size);
     note_stay(mx_pagemap_get(p), size);
@@ -191,6 +198,7 @@ static void* alloc_any(mx_theap_t* theap, size_t size, size_t align, size_t offs
 // A block that grows by a small step will grow again: room for some more steps saves half of the
 // copies. Blocks below MX_ROOM_MIN are cheap to copy.
 static size_t with_room(size_t size, size_t old_usable) {
+  mx_check(size > 0);
   const size_t most = MX_SHARED_MAX - MX_PAD;
   if (MX_HARDEN_SLOWLY || size < MX_ROOM_MIN || size > most) return size;
   if (size <= old_usable || size - old_usable > old_usable / 8) return size;
@@ -210,6 +218,7 @@ static void* move_block(mx_theap_t* theap, void* p, size_t old_usable, size_t si
   void* const fresh = (outgrows ? alloc_apart(theap, asked, mx_max(align, 1), is_growing, false)
                                 : alloc_any(theap, asked, align, offset, false));
   if (fresh == NULL) return NULL;
+  mx_check(asked >= size && fresh != p);
   // With padding the usable size is what was asked for; the room is found by the next resize.
   if (MX_PADDING && asked > size) mx_harden_shrink(fresh, size);
   if (mx_unlikely(asked > size)) note_stay(mx_pagemap_get(fresh), size);
@@ -257,6 +266,7 @@ static bool is_of_heap(const mx_theap_t* theap, const mx_page_t* page) {
 mx_cold static void* stay_after_all(const mx_theap_t* theap, void* p, size_t keep) {
   mx_page_t* const page = mx_pagemap_get(p);
   const size_t usable = mx_usable_size(p);
+  mx_check(keep <= usable);
   const bool may_stay = (keep < usable && is_of_heap(theap, page));
   return may_stay && can_stay(page, p, usable, keep, false, true) ? p : NULL;
 }
@@ -268,6 +278,7 @@ void* mx_realloc_copied(mx_theap_t* theap, void* p, size_t usable, size_t size) 
     if (is_least_of_many(theap, p, usable, size)) return p;
     keep = size;
   }
+  mx_check(keep <= usable && keep <= mx_max(size, usable));
   void* const fresh = mx_alloc_in(theap, size);
   if (mx_unlikely(fresh == NULL)) return stay_after_all(mx_tls_theap, p, keep);
   memcpy(fresh, p, keep);
@@ -291,6 +302,7 @@ static void* note_renewal(const mx_theap_t* theap, void* p, size_t size) {
 }
 
 static void* realloc_huge(mx_page_t* page, size_t usable, size_t size, bool zero) {
+  mx_check(mx_page_is_huge(page) && usable <= page->block_size);
   if (MX_HARDEN_SLOWLY) return NULL;  // these follow every block from its start
   if (!MX_PADDING) return resize_huge(page, size, zero);
   mx_harden_check_huge(page, page->start);
@@ -324,6 +336,7 @@ void* mx_realloc_in(mx_theap_t* theap, void* p, size_t size, size_t align, size_
     mx_os_set_errno(EINVAL);
     return NULL;
   }
+  mx_check(usable <= page->block_size && (align & (align == 0 ? 0 : align - 1)) == 0);
   const bool aligned = mx_is_aligned((uint8_t*)p + offset, align == 0 ? MX_ALIGN : align);
   mx_theap_t* const made = (mx_likely(theap->heap != NULL) ? NULL : mx_thread_theap());
   if (mx_unlikely(made != NULL)) theap = made;

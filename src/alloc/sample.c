@@ -71,6 +71,7 @@ static bool is_within_bound(size_t size) {
 }
 
 static int64_t draw_guard(size_t rate) {
+  mx_check(rate <= RATE_MAX);
   static mx_atomic(uint64_t) seeded;  // with a seed the same allocations are sampled in every run
   const uint64_t seed = (mx_tls(own_rate).is_set ? mx_tls(own_rate).seed
                                                  : (uint64_t)mx_option(guarded_sample_seed));
@@ -100,6 +101,7 @@ static void close_magazines(mx_theap_t* theap) {
 }
 
 static void set_sampled(mx_theap_t* theap, bool sampled) {
+  mx_check(theap->tid == mx_thread_id());
   theap->sampling.is_on = sampled;
   if (MX_MAGAZINES && sampled) close_magazines(theap);
   for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
@@ -128,6 +130,7 @@ static void follow_sampling(mx_theap_t* theap) {
   const bool samples = (rate > 0 || mean > 0);
   if (theap->sampling.is_on != samples) set_sampled(theap, samples);
   theap->sampling.has_guards = (rate > 0);
+  mx_check(theap->sampling.is_on == samples);
   theap->sampling.until_guard = draw_guard(rate);
   theap->sampling.mean = mean;
   theap->sampling.until_sample = draw_sample(mean);
@@ -160,6 +163,7 @@ bool mx_sample_pause(bool pause) {
 // ---- blocks with a note ------------------------------------------------------------------------
 
 static void set_block_size(mx_page_t* page, size_t size) {
+  mx_check(mx_page_is_huge(page) && size <= mx_page_size(page));
   if (MX_GUARD_PAGES) mx_page_guard_huge(page, false);
   mx_huge_page_resize(page, size);
   if (MX_GUARD_PAGES) mx_page_guard_huge(page, true);
@@ -171,6 +175,7 @@ static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
   const bool is_small = (padded <= MX_SHARED_MAX);
   // What an ordinary block would have for as many bytes.
   const size_t whole = (is_small ? mx_bin_size(mx_bin_of(padded)) : padded);
+  mx_check(whole >= padded && request->size > 0);
   void* const p = mx_huge_alloc(theap->heap, is_small ? whole : request->size, request->align,
                                 request->is_growing, request->zero);
   if (p == NULL) return NULL;
@@ -181,6 +186,7 @@ static void* alloc_noted(const mx_theap_t* theap, const mx_request_t* request) {
 
 static void set_note(mx_page_t* page, void* note) {
   if (note == NULL) return;
+  mx_check(mx_page_is_huge(page) && !mx_page_has_note(page));
   page->note = note;
   const uint8_t lend = mx_load_relaxed(&page->lend);
   mx_store_relaxed(&page->lend, (uint8_t)(lend | MX_PAGE_NOTED));
@@ -196,6 +202,7 @@ static void begin_note(void* block, size_t size, double probability, const void*
 static void tell_note(mx_theap_t* theap, void* block, size_t size) {
   mx_page_t* const page = mx_pagemap_get(block);
   const size_t threshold = theap->sampling.mean;
+  mx_check(threshold > 0 && theap->sampling.until_sample <= 0);
   const size_t since = (size_t)((int64_t)threshold - theap->sampling.until_sample);
   size_t next = threshold;
   set_note(page, mx_hooks.tell_note(block, size, page->block_size - MX_PAD, threshold, since,
@@ -205,6 +212,7 @@ static void tell_note(mx_theap_t* theap, void* block, size_t size) {
 }
 
 void mx_sample_resize(mx_page_t* page, size_t size) {
+  mx_check(mx_page_has_note(page));
   mx_hooks.resize_note(page->note, size);
 }
 
@@ -228,6 +236,7 @@ static void* alloc_guarded(const mx_request_t* request) {
   const size_t size = request->size, align = request->align;
   const size_t whole = (align <= MX_ALIGN ? mx_align_up(size, align)
                                           : mx_align_up(size + MX_PAD, align) - MX_PAD);
+  mx_check(align <= MX_SLICE_SIZE && whole >= size);
   void* const p = mx_guarded_alloc(whole);
   if (MX_HARDEN && p != NULL && whole != size) mx_harden_shrink(p, size);
   return p;
@@ -255,6 +264,7 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
     if (!theap->sampling.is_on || !mx_sample_is_due(theap, request->size)) return NULL;
   }
   const bool is_guard = (theap->sampling.has_guards && theap->sampling.until_guard <= 0);
+  mx_check(theap->sampling.is_on && theap->sampling.credit == 0);
   const bool is_sample = (theap->sampling.until_sample <= 0);
   if (is_guard) theap->sampling.until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
   if (is_sample && !is_told()) {

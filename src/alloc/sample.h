@@ -85,10 +85,12 @@ mx_inline void mx_sample_count_ahead(mx_theap_sampling_t* sampling) {
   if (mx_unlikely(sampling->has_guards) || sampling->until_sample <= 0) return;
   sampling->credit = mx_min((size_t)sampling->until_sample - 1, MX_SAMPLING_CREDIT);
   sampling->until_sample -= (int64_t)sampling->credit;
+  mx_check(sampling->until_sample > 0);
 }
 
 // Nothing is counted that was not allocated.
 mx_inline void mx_sample_end_credit(mx_theap_sampling_t* sampling) {
+  mx_check(sampling->credit <= MX_SAMPLING_CREDIT);
   sampling->until_sample += (int64_t)sampling->credit;
   sampling->credit = 0;
 }

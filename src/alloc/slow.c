@@ -44,6 +44,7 @@ static size_t shared_most(void) {
 
 // What another thread freed, where this one would carve new memory.
 mx_noinline static void* alloc_passed_on(mx_theap_t* theap, size_t bin, bool zero) {
+  mx_check(bin > MX_SMALL_BINS && bin < MX_BIN_HUGE);
   const bool is_kept = mx_transfer_has(theap, bin);
   const bool is_common = mx_common_is_passed(theap->heap, bin);
   if ((!is_kept && !is_common) || mx_theap_has_block(theap, bin)) return NULL;
@@ -61,6 +62,7 @@ static bool is_as_aligned(size_t size, size_t request) {
 
 // Whether a bin would take new memory, and few of its blocks are live.
 static bool wants_larger(mx_theap_t* theap, size_t bin) {
+  mx_check(bin >= MX_LARGER_BIN && bin < MX_BIN_HUGE);
   if (theap->larger.of[bin - MX_LARGER_BIN] >= LARGER_MOST) return false;
   if (theap->bins.current[bin]->capacity >= LARGER_CARVED) return false;
   if (theap->lists.full_count[bin] > 0) return false;
@@ -69,6 +71,7 @@ static bool wants_larger(mx_theap_t* theap, size_t bin) {
 }
 
 static void count_larger(mx_theap_t* theap, size_t bin) {
+  mx_check(theap->larger.of[bin - MX_LARGER_BIN] < LARGER_MOST);
   theap->larger.of[bin - MX_LARGER_BIN]++;
   if (++theap->larger.count % LARGER_HALVED != 0) return;
   for (size_t i = 0; i < sizeof(theap->larger.of); i++) theap->larger.of[i] /= 2;
@@ -85,6 +88,7 @@ static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
   for (size_t i = bin + 1; i <= last; i++) {
     mx_page_t* const page = theap->bins.current[i];
     if (page->free == NULL || !is_as_aligned(page->block_size, size)) continue;
+    mx_check(page->bin == i && page->block_size >= size && mx_page_is_mine(page));
     mx_block_t* const block = mx_page_pop(page);
     count_larger(theap, bin);
     return zero ? memset(block, 0, page->block_size) : block;
@@ -94,6 +98,7 @@ static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
 
 // From a page that has a block for certain, or a page of its own.
 static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
+  mx_check(mx_load_relaxed(&theap->heap) != NULL && theap->tid == mx_thread_id());
   if (MX_ZERO_BLOCKS && size == 0) return mx_zero_sized_alloc(1);
   const size_t padded = (size == 0 ? 1 : size) + MX_PAD;
   if (mx_unlikely(padded > MX_SLICE_SIZE) && padded > shared_most()) {
@@ -115,6 +120,8 @@ static void* alloc_refilled(mx_theap_t* theap, size_t size, bool zero) {
   bool is_zero;
   mx_page_t* const page = mx_theap_refill(theap, bin, &is_zero);
   if (page == NULL) return NULL;
+  mx_check(page->bin == bin && page->block_size >= padded);
+  mx_check(page->free != NULL && theap->bins.current[bin] == page && mx_page_is_mine(page));
   mx_block_t* const block = mx_page_pop(page);
   if (MX_HARDEN) mx_harden_alloc(page, block, size, zero, is_zero);
   else if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
@@ -222,6 +229,7 @@ mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
 
 // What mx_alloc_slow does not do itself. No frame, but for zeroes.
 mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
+  mx_check(theap->sampling.is_on && theap->sampling.credit <= MX_SAMPLING_CREDIT);
   if (mx_likely(size < theap->sampling.credit)) theap->sampling.credit -= size;
   else if (mx_sample_is_due(theap, size)) return alloc_due_sample(size, theap, zero);
   if (zero) return alloc_sampled_zero(size, theap);
@@ -238,6 +246,7 @@ mx_inline void* alloc_spare(size_t size, mx_theap_t* theap, bool zero) {
   mx_spare_slot_t* const slot = &theap->spares.slots[bin % MX_SPARE_SLOTS];
   mx_block_t* const block = slot->waiting;
   if (block == NULL || slot->bin != bin) return NULL;
+  mx_check(slot->count > 0 && theap->spares.bytes >= mx_bin_size(bin));
   if (++theap->spares.takes % SPARE_VISITS == 0) return NULL;
   slot->waiting = (mx_block_t*)block->next;
   slot->count--;
@@ -274,6 +283,7 @@ void* mx_zalloc_in(mx_theap_t* theap, size_t size) {
 mx_inline void clear_medium(uint8_t* p, size_t size) {
   static const struct { uint64_t words[16]; } zero = {{0}};
   uint8_t* const end = p + size;
+  mx_check(size >= sizeof(zero) / 2);
   if (size <= sizeof(zero)) {
     memcpy(p, &zero, sizeof(zero) / 2);
     memcpy(end - sizeof(zero) / 2, &zero, sizeof(zero) / 2);
@@ -294,6 +304,7 @@ mx_noinline static void* calloc_medium_slow(size_t total, mx_theap_t* theap) {
                           ? NULL : (uint8_t*)mx_alloc_counted(theap, total));
   if (p == NULL) return mx_zalloc_in(theap, total);
   uint8_t *at = p, *const last = p + mx_align_up(total, MX_ALIGN) - sizeof(zero);
+  mx_check(last >= p);
   do {
     memcpy(at, &zero, sizeof(zero));
     at += sizeof(zero);

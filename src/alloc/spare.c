@@ -20,6 +20,7 @@
 static void flush_spares_of(mx_theap_t* theap, mx_spare_slot_t* slot) {
   if (slot->waiting == NULL) return;
   mx_call_enter();
+  mx_check(slot->count > 0 && theap->spares.bytes >= slot->count * mx_bin_size(slot->bin));
   uint32_t count = 0;
   mx_block_t* block = mx_spare_cut(theap, slot, &count);
   for (mx_block_t* next; count > 0 && block != NULL; block = next, count--) {
@@ -55,6 +56,8 @@ static bool has_enough(const mx_theap_t* theap, const mx_spare_slot_t* slot, con
 bool mx_spare_put(mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
   if (theap->sampling.is_on || !is_of_main(theap, page)) return false;
   mx_spare_slot_t* const slot = &theap->spares.slots[page->bin % MX_SPARE_SLOTS];
+  mx_check(theap == theap->first && theap->tid == mx_thread_id());
+  mx_check(slot->waiting != NULL || slot->count == 0);
   if (mx_unlikely(slot->waiting == block)) {
     mx_remote_refuse(page, block);
     return true;
@@ -70,9 +73,11 @@ bool mx_spare_put(mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
     mx_free_into(page, block);
     return true;
   }
+  mx_check(slot->bin == page->bin && slot->count <= slot->most);
   block->next = (uintptr_t)slot->waiting;
   slot->waiting = block;
   slot->count++;
   theap->spares.bytes += (uint32_t)page->block_size;
+  mx_check(theap->spares.bytes <= MX_SPARE_BYTES);
   return true;
 }

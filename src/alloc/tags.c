@@ -21,6 +21,7 @@ static uint8_t* find_tagged(const void* at, bool is_inside, const mx_page_t** pa
 // How many bytes of a live block have its tag: those of its user, and what shares granules with
 // them; all where its canary was written over.
 static size_t tagged_bytes(const mx_page_t* page, const uint8_t* block) {
+  mx_check(mx_harden_has_canaries(page) && mx_page_could_be_block(page, block));
   const uint64_t size = mx_pad_state(page, block);
   if (size > page->block_size - MX_PAD) return page->block_size;
   return mx_align_up(mx_max((size_t)size, 1), MX_TAG_GRANULE);
@@ -35,6 +36,7 @@ static unsigned tags_beside(const mx_page_t* page, const uint8_t* block, size_t 
 }
 
 static unsigned choose_tag(const uint8_t* block, unsigned excluded) {
+  mx_check((excluded & 0xFFFF) != 0xFFFF);
   const unsigned tag = mx_tag_of(mx_tag_random(block, excluded));
   return (excluded >> tag & 1) == 0 ? tag : (unsigned)mx_bit_low(~(uint64_t)excluded);
 }
@@ -44,6 +46,7 @@ static unsigned choose_tag(const uint8_t* block, unsigned excluded) {
 // Of two neighbours that get their tags at once, by two threads, at least one sees the other's, and
 // takes another one. False: the memory has no tags, as what the program brought.
 static bool set_tag(const mx_page_t* page, uint8_t* block, unsigned* tag) {
+  mx_check(*tag < 16 && mx_harden_has_canaries(page));
   const size_t size = tagged_bytes(page, block);
   for (int i = 0; i < SET_TRIES; i++) {
     mx_tag_write(mx_tag_with(block, *tag), size);

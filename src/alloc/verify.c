@@ -6,12 +6,14 @@
 #include "../page/shift.h"
 
 static bool is_live_huge(const mx_page_t* page) {
+  mx_check(mx_page_is_huge(page));
   return (mx_load_relaxed(&page->owner) & MX_OWNER_HUGE) != 0;
 }
 
 // Whether the carved block at a place where one can begin is its user's. What was written over
 // counts, so that it is reported as that.
 static bool is_live(const mx_page_t* page, const void* block) {
+  mx_check(!mx_page_is_huge(page) && !mx_page_is_zero_sized(page));
   if (mx_page_offset(page, block) >= mx_page_carved(page)) return false;
   return mx_page_has_live(page, block);
 }

@@ -30,6 +30,7 @@ static mx_page_t *first_open, *last_open;
 static taken_t* taken_of(const mx_page_t* page) { return (taken_t*)page->taken; }
 
 static void put_open(mx_page_t* page) {
+  mx_check(mx_lock_is_mine(&zero_lock) && mx_load_relaxed(&taken_of(page)->left) > 0);
   page->next = NULL;
   if (first_open == NULL) first_open = page;
   else last_open->next = page;
@@ -38,6 +39,7 @@ static void put_open(mx_page_t* page) {
 
 // The first free place at or behind one, or at the start of the slice, which has one.
 static size_t find_free(const taken_t* taken, size_t from) {
+  mx_check(from < PLACES && mx_load_relaxed(&taken->left) > 0);
   const size_t words = PLACES / 64;
   size_t word = from / 64;
   uint64_t free = ~mx_load_relaxed(&taken->words[word]) & ~(uint64_t)0 << (from % 64);
@@ -64,9 +66,12 @@ static size_t find_aligned(const mx_page_t* page, size_t align) {
 // Takes a place in the first slice of the queue, which leaves when it was the last one.
 static void* take_in_first(size_t align) {
   mx_page_t* const page = first_open;
+  mx_check(mx_lock_is_mine(&zero_lock) && mx_page_is_zero_sized(page));
   taken_t* const taken = taken_of(page);
   const size_t place = find_aligned(page, align);
   if (place == SIZE_MAX) return NULL;
+  mx_check(place < PLACES);
+  mx_check((mx_load_relaxed(&taken->words[place / 64]) >> (place % 64) & 1) == 0);
   mx_or_acq_rel(&taken->words[place / 64], (uint64_t)1 << (place % 64));
   taken->cursor = place + 1;
   if (mx_add_acq_rel(&taken->left, (uint32_t)-1) == 1) first_open = page->next;
@@ -74,6 +79,7 @@ static void* take_in_first(size_t align) {
 }
 
 static void* take(size_t align) {
+  mx_check(mx_lock_is_mine(&zero_lock));
   void* p = NULL;
   for (int tries = TRIES; first_open != NULL && tries > 0; tries--) {
     p = take_in_first(align);
@@ -97,6 +103,7 @@ static taken_t* taken_alloc(void) {
 }
 
 static void taken_keep(taken_t* taken) {
+  mx_check(taken != NULL);
   mx_lock_acquire(&zero_lock);
   unused_taken = taken;
   mx_lock_release(&zero_lock);
@@ -115,6 +122,7 @@ static mx_page_t* make_slice(mx_heap_t* heap, size_t align) {
   mx_page_t* const page = mx_arena_record(got.arena, got.index);
   mx_page_init(page, &got, MX_ALIGN, 0, heap);
   page->start = got.start;
+  mx_check(mx_page_is_zero_sized(page) && mx_load_relaxed(&page->owner) == 0);
   page->taken = taken;
   mx_store_relaxed(&taken->left, (uint32_t)PLACES);
   page->reserved = (uint32_t)PLACES;  // and `capacity` 0: nothing to visit
@@ -149,10 +157,12 @@ void mx_zero_sized_free(mx_page_t* page, void* p) {
   taken_t* const taken = taken_of(page);
   const size_t place = (size_t)((const uint8_t*)p - page->start) / MX_ALIGN;
   const uint64_t bit = (uint64_t)1 << (place % 64);
+  mx_check(mx_page_is_zero_sized(page) && place < PLACES);
   if ((mx_and_acq_rel(&taken->words[place / 64], ~bit) & bit) == 0) {
     mx_error(EAGAIN, "free: double free detected of block %p with size 0\n", p);
     return;
   }
+  mx_check(mx_load_relaxed(&taken->left) < PLACES);
   if (mx_add_acq_rel(&taken->left, 1) != 0) return;
   mx_lock_acquire(&zero_lock);
   put_open(page);

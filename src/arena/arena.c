@@ -83,6 +83,7 @@ static size_t record_shift(size_t slices) {
   size_t shift = RECORD_SHIFT;
   while ((slices - 1) >> shift >= MX_WORD_BITS) shift++;
   while (MX_PAGE_RECORD_STRIDE << shift < mx_facts.os_page) shift++;
+  mx_check((slices - 1) >> shift < MX_WORD_BITS);
   return shift;
 }
 
@@ -94,6 +95,7 @@ static size_t meta_room(size_t size) {
 // A part of the records: where it begins, and its size. The first one comes with all before it.
 static uint8_t* record_part(const mx_arena_t* arena, size_t part, size_t* size) {
   const size_t first = part << arena->record_shift;
+  mx_check(first < arena->slices);
   const size_t count = mx_min(arena->slices - first, (size_t)1 << arena->record_shift);
   *size = mx_align_up(count * MX_PAGE_RECORD_STRIDE, mx_facts.os_page);
   return arena->records + first * MX_PAGE_RECORD_STRIDE;
@@ -116,6 +118,7 @@ static mx_arena_t* map_meta(uint8_t* start, size_t slices, bool grows, bool has_
 
 static void unmap_meta(mx_arena_t* arena) {
   const uint64_t recorded = mx_load_relaxed(&arena->recorded);
+  mx_check((recorded & 1) != 0);
   size_t size = arena->meta_size;
   if (recorded != UINT64_MAX) {
     for (size_t part = MX_WORD_BITS; --part > 0;) {
@@ -131,6 +134,7 @@ static void unmap_meta(mx_arena_t* arena) {
 // By one thread at a time: to another one what this one mapped would look like somebody else's.
 mx_cold mx_commit_t mx_arena_map_records(mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
   const size_t part = index >> arena->record_shift;
+  mx_check(part > 0 && index < arena->slices);
   size_t size;
   uint8_t* const start = record_part(arena, part, &size);
   mx_map_result_t result = MX_MAP_DONE;
@@ -172,6 +176,7 @@ static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
   const size_t n = mx_load_relaxed(&arenas->count);
   const bool ok = (n < MX_ARENAS_MAX);
   if (ok) {
+    mx_check(mx_load_relaxed(&arenas->items[n]) == NULL);
     mx_store_relaxed(&arena->item, n);
     mx_store_release(&arenas->items[n], arena);
     mx_store_release(&arenas->count, n + 1);
@@ -183,6 +188,7 @@ static bool publish(mx_arenas_t* arenas, mx_arena_t* arena) {
 }
 
 mx_arena_t* mx_arena_add(mx_arenas_t* arenas, const mx_arena_config_t* config) {
+  mx_check(config->piece <= config->size && config->piece % MX_SLICE_SIZE == 0);
   uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)config->start, MX_SLICE_SIZE);
   const size_t lost = (size_t)(start - (uint8_t*)config->start);
   if (config->size < lost + MX_SLICE_SIZE) return NULL;
@@ -251,6 +257,7 @@ static size_t reserve_size(const mx_arenas_t* arenas, size_t least) {
 
 static mx_arena_t* make_arena(mx_arenas_t* arenas, void* p, size_t size, size_t piece,
                               bool is_committed, int numa_node, bool has_plots) {
+  mx_check(size % MX_SLICE_SIZE == 0 && mx_is_aligned(p, MX_SLICE_SIZE));
   mx_arena_config_t config = mx_arena_config(p, size);
   config.is_committed = is_committed;
   config.is_on_demand = true;
@@ -357,6 +364,7 @@ void mx_arenas_hand_over(mx_arenas_t* from, mx_arenas_t* to) {
     if (n < MX_ARENAS_MAX) mx_store_release(&to->items[n++], mx_arena_at(from, i));
     mx_store_relaxed(&from->items[i], (mx_arena_t*)NULL);
   }
+  mx_check(n <= MX_ARENAS_MAX && mx_lock_is_mine(&to->lock));
   mx_store_release(&to->count, n);
   mx_lock_release(&to->lock);
   mx_add_relaxed(&to->in_use, mx_exchange_relaxed(&from->in_use, (intptr_t)0));

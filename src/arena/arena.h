@@ -359,12 +359,14 @@ mx_inline uint8_t* mx_arena_slice(const mx_arena_t* arena, size_t index) {
 
 // Before anything is written to a range of the caller's slices; see mx_arena_map_parts.
 mx_inline bool mx_arena_reach(mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(size > 0 && (const uint8_t*)start >= arena->start);
   if (!MX_PARTS || mx_likely(!mx_load_relaxed(&arena->has_parts))) return true;
   return mx_arena_map_parts(arena, start, size) == MX_COMMIT_DONE;
 }
 
 // Makes the record of a slice usable.
 mx_inline mx_commit_t mx_arena_reach_record(mx_arenas_t* arenas, mx_arena_t* arena, size_t index) {
+  mx_check(index < arena->slices);
   const size_t part = index >> arena->record_shift;
   const bool is_there = (!MX_GROWING_RECORDS || mx_bits_test(&arena->recorded, part));
   return mx_likely(is_there) ? MX_COMMIT_DONE : mx_arena_map_records(arenas, arena, index);
@@ -376,6 +378,7 @@ mx_inline mx_commit_t mx_arena_reach_record(mx_arenas_t* arenas, mx_arena_t* are
 #define MX_SCATTER_PLACES (MX_SCATTER_GROUP - MX_MEDIUM_PAGE_SLICES - 1)
 
 mx_inline size_t mx_arena_group_place(const mx_arena_t* arena, size_t group) {
+  mx_check(group < arena->slices / MX_SCATTER_GROUP);
   const uint64_t random = mx_random_of(arena->records_key, group);
   return 1 + (size_t)(random * MX_SCATTER_PLACES >> 32);
 }
@@ -391,6 +394,7 @@ mx_inline size_t mx_arena_record_number(const mx_arena_t* arena, size_t index) {
 mx_inline mx_page_t* mx_arena_record(const mx_arena_t* arena, size_t index) {
   mx_check(index < arena->slices);
   const size_t number = mx_arena_record_number(arena, index);
+  mx_check(number < arena->slices);
   return (mx_page_t*)(void*)(arena->records + number * MX_PAGE_RECORD_STRIDE);
 }
 

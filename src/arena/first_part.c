@@ -6,6 +6,7 @@
 #define FIRST_PART_TRIES 4
 
 static mx_commit_t map_first(mx_arenas_t* arenas, const mx_slices_t* run, size_t size) {
+  mx_check(mx_bits_count(run->arena->free, run->index, run->count) == 0);
   size = mx_min(mx_max(size, mx_facts.os_page), run->count * MX_SLICE_SIZE);
   mx_commit_t result = mx_arena_map_parts(run->arena, run->start, size);
   if (result == MX_COMMIT_REFUSED && mx_arenas_unmap_free(arenas)) {

@@ -35,6 +35,7 @@ static void has_more(mx_arena_t* arena, size_t index, size_t count) {
 }
 
 bool mx_arena_claim(mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices);
   if (mx_bits_try_claim(arena->free, index, count)) return true;
   // Searches may have missed the part that was claimed for a moment.
   has_more(arena, index, count);

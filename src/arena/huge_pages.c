@@ -26,6 +26,7 @@ static void* range_for(size_t pages) {
 }
 
 static bool map_huge_page(uint8_t* at, int numa_node) {
+  mx_check(mx_is_aligned(at, HUGE_PAGE));
   mx_counter_add(&mx_process_counters.mmap_calls, 1);
   void* const p = mx_os_map_large(at, HUGE_PAGE, HUGE_PAGE, numa_node);
   if (p == (void*)at) return true;
@@ -59,6 +60,7 @@ static size_t fill_range(uint8_t* start, size_t pages, int numa_node, uint64_t t
 
 static mx_arena_t* add_pinned(mx_arenas_t* arenas, void* start, size_t size, int numa_node,
                               bool is_exclusive) {
+  mx_check(size > 0 && size % MX_SLICE_SIZE == 0 && mx_is_aligned(start, MX_SLICE_SIZE));
   mx_arena_config_t config = mx_arena_config(start, size);
   config.is_committed = config.is_pinned = true;
   config.is_exclusive = is_exclusive;

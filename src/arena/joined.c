@@ -4,6 +4,7 @@
 
 size_t mx_slices_find_joined(const mx_arena_t* arena, const mx_slices_request_t* r,
                              size_t from) {
+  mx_check(r->count > 0 && r->align > 0 && (r->align & (r->align - 1)) == 0);
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   const size_t bits = mx_load_relaxed(&arena->usable);
   for (size_t end = mx_max(from, 1); end < bits; end++) {

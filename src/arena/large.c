@@ -58,6 +58,7 @@ static void drop_fresh(mx_arena_t* arena, size_t index) {
   uint8_t* const start = mx_arena_slice(arena, index);
   if (!mx_arena_is_present(arena, start, MX_SLICE_SIZE)) return;
   if (!mx_arena_claim_mapped(arena, index, 1)) return;
+  mx_check(!mx_bits_test(arena->free, index) && mx_bits_test(arena->committed, index));
   // Whatever used the slice meanwhile has let go of it, too.
   mx_arena_discard(arena, start, MX_SLICE_SIZE);
   mx_arena_put_back(arena, index, 1);

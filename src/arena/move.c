@@ -25,6 +25,7 @@ static bool takes_part(const mx_arena_t* arena) {
 
 // The first chunk of an arena at or behind a slice, which may be its end.
 static size_t chunk_from(const mx_arena_t* arena, size_t index, size_t unit) {
+  mx_check((unit & (unit - 1)) == 0 && index <= arena->slices);
   const size_t offset = (uintptr_t)arena->start / MX_SLICE_SIZE;
   return mx_align_up(offset + index, unit) - offset;
 }
@@ -83,6 +84,7 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
 // By chunks of `unit` slices, of large OS pages only if is_large. False: a part of the run is lost.
 static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                     size_t unit, bool is_large) {
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
   size_t below = 0;

@@ -94,6 +94,7 @@ static mx_plot_t* take_plot(mx_arenas_t* arenas) {
 static bool add_plot(mx_arenas_t* arenas, mx_partition_t* partition) {
   mx_plot_t* const plot = take_plot(arenas);
   if (plot == NULL) return false;
+  mx_check(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) == 0);
   mx_store_relaxed(&plot->partition, partition->id);
   mx_store_relaxed(&plot->refs, (size_t)1);
   plot->next = mx_load_relaxed(&partition->plots);
@@ -144,11 +145,14 @@ typedef size_t find_fn(const mx_plot_t* plot, const mx_slices_request_t* r);
 
 static mx_commit_t take_in(mx_arenas_t* arenas, mx_plot_t* plot, const mx_slices_request_t* r,
                            find_fn* find, mx_slices_t* out) {
+  mx_check(plot->arena->plots != NULL && r->count <= MX_WORD_BITS);
   for (unsigned tries = 0; tries < CLAIM_TRIES; tries++) {
     const size_t i = find(plot, r);
     if (i == SIZE_MAX) break;
     const size_t index = mx_plot_word(plot) * MX_WORD_BITS + i;
     if (!mx_arena_claim(plot->arena, index, r->count)) continue;
+    mx_check((mx_load_relaxed(&plot->used) & ~mx_load_relaxed(&plot->own) &
+              mx_plot_run(i, r->count)) == 0);
     mx_plot_note_use(plot, mx_plot_run(i, r->count), r->count);
     const mx_commit_t result = mx_slices_hand_out(arenas, plot->arena, index, r->count, out);
     if (result == MX_COMMIT_DONE) return result;

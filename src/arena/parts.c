@@ -60,6 +60,7 @@ mx_cold size_t mx_arena_unmap_parts(mx_arena_t* arena, const void* start, size_t
 // What the OS could not cut out of a mapping when its page went becomes a whole slice, or is left
 // where it is.
 mx_cold void mx_arena_drop_parts(mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   mx_arena_unmap_parts(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
   for (size_t i = index; i < index + count; i++) {
     if (mx_bits_test(arena->committed, i)) continue;
@@ -74,12 +75,14 @@ mx_cold void mx_arena_drop_parts(mx_arena_t* arena, size_t index, size_t count) 
 }
 
 mx_cold bool mx_arena_is_whole(const mx_arena_t* arena, const void* start, size_t size) {
+  mx_check(size > 0 && (const uint8_t*)start >= arena->start);
   const size_t offset = (size_t)((const uint8_t*)start - arena->start);
   const size_t first = offset / MX_SLICE_SIZE, end = (offset + size - 1) / MX_SLICE_SIZE + 1;
   return mx_bits_count(arena->committed, first, end - first) == end - first;
 }
 
 size_t mx_arena_discard(mx_arena_t* arena, void* start, size_t size) {
+  mx_check(mx_is_aligned(start, mx_facts.os_page) && size % mx_facts.os_page == 0);
   if (MX_PARTS && mx_load_relaxed(&arena->has_parts) && !mx_arena_is_whole(arena, start, size)) {
     return mx_arena_unmap_parts(arena, start, size);
   }

@@ -28,6 +28,7 @@ uint64_t mx_plot_free(const mx_plot_t* plot) {
 }
 
 uint64_t mx_partition_at(const mx_arena_t* arena, size_t index) {
+  mx_check(index < arena->slices);
   if (arena->plots == NULL) return 0;
   return mx_load_relaxed(&arena->plots[index / MX_WORD_BITS].partition);
 }
@@ -59,6 +60,7 @@ void mx_plots_spend(mx_arenas_t* arenas, mx_arena_t* arena) {
 
 static void finish(mx_arenas_t* arenas, mx_plot_t* plot) {
   mx_arena_t* const arena = plot->arena;
+  mx_check(mx_load_relaxed(&plot->refs) == 0);
   mx_store_relaxed(&plot->own, (uint64_t)0);
   mx_store_relaxed(&plot->partition, (uint64_t)0);
   const uint64_t used = mx_load_relaxed(&plot->used);
@@ -73,6 +75,7 @@ static void finish(mx_arenas_t* arenas, mx_plot_t* plot) {
 }
 
 void mx_plot_let_go(mx_arenas_t* arenas, mx_plot_t* plot, size_t refs) {
+  mx_check(refs > 0 && mx_load_relaxed(&plot->refs) >= refs);
   if (mx_add_acq_rel(&plot->refs, 0 - refs) == refs) finish(arenas, plot);
 }
 
@@ -82,12 +85,14 @@ void mx_plot_leave(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t 
 }
 
 void mx_plot_note_use(mx_plot_t* plot, uint64_t run, size_t count) {
+  mx_check(mx_popcount(run) == count);
   mx_or_acq_rel(&plot->used, run);
   mx_or_acq_rel(&plot->own, run);
   mx_add_acq_rel(&plot->refs, count);
 }
 
 bool mx_plot_can_grow(const mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(index > 0 && count > 0);
   if (index / MX_WORD_BITS != (index - 1) / MX_WORD_BITS) return false;
   if (index % MX_WORD_BITS + count > MX_WORD_BITS) return false;
   const mx_plot_t* const plot = &arena->plots[index / MX_WORD_BITS];

@@ -72,6 +72,8 @@ static void schedule_purge(mx_arenas_t* arenas, uint64_t at) {
 void mx_arena_schedule_purge(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
   const uint32_t now = (uint32_t)mx_os_clock_msecs();
+  mx_check(!arena->is_pinned && mx_bits_count(arena->free, index, count) == 0);
+  mx_check(mx_bits_count(arena->dirty, index, count) == count);
   for (size_t i = index; i < index + count; i++) mx_store_relaxed(&arena->freed_at[i], now);
   mx_bits_set(arena->purgeable, index, count);
   mx_arena_count_purgeable(arenas, arena, (intptr_t)count);
@@ -89,6 +91,7 @@ void mx_arenas_note_fresh(mx_arenas_t* arenas, size_t count) {
   const intptr_t lacking = (wanted - waiting > pieces ? wanted - waiting : pieces);
   if (lacking <= 0) return;
   intptr_t refault = mx_min(lacking, gone);
+  mx_check(refault > 0);
   mx_add_relaxed(&arenas->gone, -refault);
   if (count >= ONCE_SLICES) {
     const intptr_t before = mx_load_relaxed(&arenas->once);
@@ -122,7 +125,9 @@ typedef struct order_s {
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(count > 0 && index + count <= arena->slices && !arena->is_pinned);
   if (!mx_arena_claim_mapped(arena, index, count)) return;  // in use again
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   const size_t waited = mx_bits_clear(arena->purgeable, index, count);
   mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
   void* start = arena->start + index * MX_SLICE_SIZE;
@@ -150,6 +155,7 @@ static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size
     // Addresses of one heap may not serve again, so they say nothing about what waits.
     if (!mx_arena_has_plots(arena)) mx_add_relaxed(&arenas->gone, (intptr_t)count);
   }
+  mx_check(mx_bits_count(arena->purgeable, index, count) == 0);
   mx_arena_put_back(arena, index, count);
 }
 
@@ -159,6 +165,7 @@ static bool may_purge(const mx_arena_t* arena, size_t i, const order_t* order) {
 }
 
 static void purge_arena(mx_arenas_t* arenas, mx_arena_t* arena, order_t* order) {
+  mx_check(order->least_run > 0);
   for (size_t end = arena->slices; order->most > 0;) {
     end = mx_bits_find_last(arena->purgeable, end);
     if (end == SIZE_MAX) return;
@@ -201,6 +208,7 @@ static void purge(mx_arenas_t* arenas, order_t* order) {
 }
 
 void mx_arena_take_back(mx_arena_t* arena, size_t index) {
+  mx_check(!mx_bits_test(arena->free, index));
   uint8_t* const start = mx_arena_slice(arena, index);
   mx_bits_clear(arena->purgeable, index, 1);  // counted anew
   if (arena->is_reserved) {

@@ -17,6 +17,7 @@
 
 // Whether a run of slices and those around it are nobody's.
 static bool is_apart(const mx_arena_t* arena, size_t i, size_t count) {
+  mx_check(count > 0 && i < arena->slices);
   if (i == 0 || i + count >= mx_load_relaxed(&arena->usable)) return false;
   return mx_bits_count(arena->free, i - 1, count + 2) == count + 2 &&
          mx_bits_count(arena->committed, i - 1, count + 2) == 0;
@@ -28,6 +29,7 @@ static size_t try_groups(const mx_arena_t* arena, size_t home, size_t window, si
   const size_t step = mx_div_up(room + MX_SCATTER_GROUP - MX_MEDIUM_PAGE_SLICES, MX_SCATTER_GROUP);
   if (groups < step || arena->records_key == 0) return SIZE_MAX;
   window = mx_min(window, groups / step);
+  mx_check(window > 0);
   uint64_t random = mx_random64();
   for (unsigned tries = 0; tries < SCATTER_TRIES; tries++) {
     const size_t draw = (size_t)(mx_random_step(&random) >> 20) % window;

@@ -33,6 +33,7 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
   const bool may_wait = (mx_load_relaxed(&arena->purgeable_count) > 0);
   const size_t waited = (may_wait ? mx_bits_clear(arena->purgeable, index, count) : 0);
   if (waited > 0) mx_arena_count_purgeable(arenas, arena, -(intptr_t)waited);
+  mx_check(mx_bits_count(arena->purgeable, index, count) == 0);
   mx_commit_t result = MX_COMMIT_DONE;
   if (MX_PARTS && is_carved && mx_os_is_scarce() && mx_arena_may_have_parts(arena)) {
     mx_store_relaxed(&arena->has_parts, true);
@@ -43,6 +44,8 @@ static mx_commit_t prepare(mx_arenas_t* arenas, mx_arena_t* arena, size_t index,
     give_up(arenas, arena, index, count);
     return result;
   }
+  mx_check(mx_bits_count(arena->committed, index, count) == count ||
+           (MX_PARTS && mx_load_relaxed(&arena->has_parts)));
   // Memory that a commit function did not clear counts as present, as all that is not zero does.
   if (!*is_zero && dirty < count && arena->commit_fn != NULL) {
     mx_arena_touch(arena, mx_arena_slice(arena, index), count * MX_SLICE_SIZE);
@@ -137,6 +140,7 @@ static bool note_lack(const mx_arenas_t* arenas, mx_arena_t* arena, const mx_sli
 static mx_commit_t hand_out(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                             bool is_carved, mx_slices_t* out) {
   mx_check(count > 0 && index + count <= arena->slices);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   out->arena = arena;
   out->index = index;
   out->count = count;
@@ -452,6 +456,8 @@ bool mx_slices_alloc(mx_arenas_t* arenas, const mx_slices_request_t* r, mx_slice
 
 // Slices of which nothing was used are not accessible any more where only what is in use is.
 static void drop_unused(mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
+  mx_check(!mx_arena_has_present(arena, index, count));
   mx_bits_clear(arena->dirty, index, count);
   if (!MX_SCATTER || arena->is_reserved) return;
   if (MX_GUARD_PAGES) mx_bits_clear(arena->guarded, index, count);
@@ -488,6 +494,7 @@ static void mark_dirty(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
 
 // What the program brought comes first, then what came early.
 static void note_not_full(mx_arenas_t* arenas, const mx_arena_t* arena) {
+  mx_check(mx_load_relaxed(&arena->item) < MX_ARENAS_MAX);
   const size_t item = mx_load_relaxed(&arena->item);
   if (arena->is_exclusive) return;
   if (!arena->is_on_demand || item < mx_load_relaxed(&arenas->first)) {
@@ -498,6 +505,7 @@ static void note_not_full(mx_arenas_t* arenas, const mx_arena_t* arena) {
 void mx_slices_free(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
   mx_check(count > 0 && index + count <= arena->slices);
   mx_check(mx_bits_count(arena->free, index, count) == 0);
+  mx_check(mx_bits_count(arena->purgeable, index, count) == 0);
   mx_add_relaxed(&arenas->in_use, -(intptr_t)count);
   const uint64_t item = mx_load_relaxed(&arena->item);
   if (!MX_SCATTER && count == 1) put_recent(arenas, item << RECENT_SLICE_BITS | (index + 1));

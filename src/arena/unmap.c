@@ -7,8 +7,10 @@
 
 // What is unmapped is not committed before, for a fork in between.
 static bool unmap_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
+  mx_check(!arena->is_reserved && count > 0 && index + count <= arena->slices);
   if (!mx_arena_claim_mapped(arena, index, count)) return false;
   uint8_t* const start = mx_arena_slice(arena, index);
+  mx_check(mx_bits_count(arena->free, index, count) == 0);
   if (MX_GUARD_PAGES) mx_arena_guard(arena, index, count, false);
   mx_bits_clear(arena->committed, index, count);
   const bool done = mx_vmem_unmap(start, count * MX_SLICE_SIZE, 0);

@@ -22,6 +22,15 @@
 #define MX_DEBUG 2
 #endif
 
+// How far the assertions of check.h go: as far as the debug level, unless the build says otherwise.
+// A release build with them asserts what debug builds leave out for their hardening: transfer
+// caches, spare blocks, common pages, holes.
+#if defined(MI_CHECK_LEVEL)
+#define MX_CHECK_LEVEL MI_CHECK_LEVEL
+#else
+#define MX_CHECK_LEVEL MX_DEBUG
+#endif
+
 // Secure level, as the documents number them: 1 guarded metadata and random addresses, 2 random
 // order in pages, 3 encoded links and canaries, 4 double frees, 5 a guard after every page.
 #if defined(MI_SECURE)

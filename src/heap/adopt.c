@@ -52,6 +52,7 @@ static void count_page_locked(mx_heap_t* heap, const mx_page_t* page, int64_t ch
 static void put_in(mx_heap_t* heap, mx_page_t* page) {
   mx_check(mx_lock_is_mine(&heap->lock) && !mx_heap_is_main(heap));
   mx_check(mx_page_heap(page) == heap);
+  mx_check(heap->pages == NULL || heap->pages->heap_prev == NULL);
   page->heap_next = heap->pages;
   page->heap_prev = NULL;
   if (heap->pages != NULL) heap->pages->heap_prev = page;
@@ -212,6 +213,9 @@ void mx_page_release(mx_page_t* page) {
 
 static void take_out(mx_heap_t* heap, mx_page_t* page) {
   mx_check(mx_lock_is_mine(&heap->lock));
+  // A page that a vanished thread was about to release with its heap is in no list (heap/fork.c).
+  mx_check(page->heap_prev == NULL || page->heap_prev->heap_next == page);
+  mx_check(page->heap_next == NULL || page->heap_next->heap_prev == page);
   if (heap->search_from == page) heap->search_from = page->heap_next;
   if (page->heap_prev != NULL) page->heap_prev->heap_next = page->heap_next;
   else heap->pages = page->heap_next;

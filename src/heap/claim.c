@@ -26,6 +26,7 @@ mx_unsynchronised static bool has_former_thread(const mx_page_t* page) {
 // What a thread takes that has enough is emptied by its former thread, which makes new pages
 // meanwhile, as it finds nothing free. Where a page becomes richer than that, nobody fetched it.
 static bool would_hoard(const mx_page_t* page) {
+  mx_check(page->used > 0 && page->used <= page->capacity);
   const uint32_t given = page->capacity - page->used;
   return given <= mx_max(page->reserved / POOR_SHARE, 1) && has_former_thread(page);
 }
@@ -74,6 +75,7 @@ static void take_or_abandon(mx_page_t* page) {
 }
 
 void mx_page_claimed_by_free(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == 0);
   mx_call_enter();
   mx_common_note_free(mx_tls_theap->first, page->bin);
   take_or_abandon(page);

@@ -53,6 +53,7 @@ bool mx_common_is_due(const mx_heap_t* heap) {
 
 // While threads are few nobody looks at the clock.
 void mx_common_begin(mx_theap_t* first) {
+  mx_check(first == first->first && first->subproc != NULL);
   memset(first->common.of, 0, sizeof(first->common.of));
   first->common.taken = first->common.freed = 0;
   first->common.outgrown = (first->thread.was_brief ? UINT8_MAX : 0);
@@ -61,6 +62,7 @@ void mx_common_begin(mx_theap_t* first) {
 }
 
 void mx_common_end(mx_theap_t* first) {
+  mx_check(first == first->first);
   const uint64_t begun = first->thread.begun;
   first->thread.was_brief = (begun != 0 && mx_os_clock_msecs() - begun < BRIEF_MSECS);
 }
@@ -77,6 +79,7 @@ static bool is_among_first(mx_theap_t* theap, size_t bin) {
   if (bin >= MX_LARGER_BIN || theap->common.outgrown > OUTGROWN_MOST) return false;
   if (!mx_heap_is_main(theap->heap) || !mx_common_is_due(theap->heap)) return false;
   const size_t count = theap->common.of[bin];
+  mx_check(count <= COMMON_MOST);
   if (count < COMMON_MOST && count * mx_bin_size(bin) < COMMON_BYTES) {
     theap->common.of[bin]++;
     return true;
@@ -86,12 +89,14 @@ static bool is_among_first(mx_theap_t* theap, size_t bin) {
 }
 
 static void return_common(mx_page_t* page) {
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   mx_page_own_again(page);
   mx_page_abandon(page);
 }
 
 // A page that is this code's, if it may be changed; else it goes back.
 static mx_page_t* hold_common(mx_page_t* page) {
+  mx_check(!mx_page_is_huge(page) && (mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   if (mx_page_hold(page)) return page;
   return_common(page);
   return NULL;
@@ -102,6 +107,7 @@ static mx_page_t* hold_common(mx_page_t* page) {
 static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
   mx_page_t* const page = mx_page_reclaim_briefly(theap->heap, whole);
   if (page == NULL) return NULL;
+  mx_check(page->bin == whole && mx_page_has_free(page));
   if (whole == bin && mx_page_theap(page) != NULL) {
     mx_page_own_again(page);
     mx_theap_adopt(theap, page);
@@ -112,6 +118,7 @@ static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
 
 // The same page, if it has a block; else it goes back.
 static mx_page_t* with_block(mx_theap_t* theap, mx_page_t* page, bool* is_zero) {
+  mx_check(mx_heap_is_main(mx_page_heap(page)) && !mx_page_is_lent(page));
   if (page->free != NULL || mx_theap_extend(theap, page, is_zero)) return page;
   mx_page_rest(page);
   return_common(page);
@@ -125,6 +132,7 @@ static mx_page_t* fresh_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
 }
 
 static void* block_of_common(mx_page_t* page, bool zero, bool is_zero) {
+  mx_check(page->free != NULL && mx_load_relaxed(&page->owner) == 0);
   mx_block_t* const block = mx_page_pop(page);
   if (zero) memset(block, 0, is_zero ? sizeof(mx_block_t) : page->block_size);
   mx_page_rest(page);
@@ -143,6 +151,7 @@ static mx_page_t* take_common(mx_theap_t* theap, size_t bin, bool* is_zero) {
 }
 
 void* mx_common_alloc(mx_theap_t* theap, size_t bin, bool zero) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE);
   bool is_zero = false;
   if (!is_among_first(theap, bin)) return NULL;
   mx_page_t* const page = take_common(theap, bin, &is_zero);

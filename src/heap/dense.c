@@ -47,6 +47,7 @@ static dense_class_t* class_of(size_t bytes) {
 
 static void note_filled(dense_class_t* c) {
   const uint8_t found = mx_load_relaxed(c);
+  mx_check(found == SPARSE || found <= DENSE_ENOUGH);
   if (found == SPARSE) mx_store_relaxed(c, (uint8_t)1);
   else if (found < DENSE_ENOUGH) mx_store_relaxed(c, (uint8_t)(found + 1));
 }
@@ -65,6 +66,7 @@ static void look_at_latest(void) {
 
 static bool is_as_those_near(const dense_class_t* c) {
   const size_t own = (size_t)(c - classes);
+  mx_check(own < CLASSES);
   bool is_dense = false;
   for (size_t i = own - mx_min(own, NEIGHBORS); i <= own + NEIGHBORS && i < CLASSES; i++) {
     const uint8_t found = mx_load_relaxed(&classes[i]);
@@ -84,6 +86,7 @@ bool mx_dense_is_expected(size_t bytes) {
 
 void mx_dense_begin(mx_page_t* page, bool is_expected, bool is_fresh) {
   mx_check(mx_page_is_huge(page));
+  mx_check((mx_load_relaxed(&page->lend) & MX_PAGE_FRESH) == 0);
   dense_class_t* const c = (is_fresh ? class_of(page->block_size) : NULL);
   const uint32_t n = (c != NULL ? mx_add_relaxed(&turn, 1) : 0);
   const bool has_small = (n % HAVE_SMALL == HAVE_SMALL - 1);
@@ -121,6 +124,7 @@ static void discard_sparse(const mx_page_t* page) {
   // Addresses that are to have large OS pages are had anew without them when they are purged.
   if (mx_bits_count(arena->large, page->slice_index, page->slice_count) > 0) return;
   const size_t size = page->slice_count * MX_SLICE_SIZE;
+  mx_check(mx_bits_count(arena->free, page->slice_index, page->slice_count) == 0);
   uint8_t* const start = mx_arena_slice(arena, page->slice_index);
   if (mx_os_seems_absent(start, size)) mx_arena_discard(arena, start, size);
 }

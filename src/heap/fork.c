@@ -145,6 +145,7 @@ static void repair_list(mx_page_t* page) {
                        (!MX_QUARANTINE || mx_page_mark_delayed(page, seen, &count));
   // A current page counts one more; that it is, is as uncertain as the rest.
   const size_t all = page->capacity - mx_holes_count(page);
+  mx_check(count <= page->capacity && all <= page->capacity);
   const bool is_whole = (is_list && (count + page->used == all || count + page->used == all + 1));
   if (is_whole && notes_agree(page, seen)) {
     page->used = (uint32_t)(all - count);
@@ -189,6 +190,7 @@ static bool adopt(mx_page_t* page, size_t* adoptable) {
     return false;
   }
   mx_theap_t* const theap = mx_thread_theap_of(mx_page_heap(page), false);
+  mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   if (theap == NULL) return false;
   --*adoptable;
   mx_theap_adopt(theap, page);
@@ -216,6 +218,8 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
     mx_remote_try_claim(page);  // where it looks as if nobody owned it
     mx_store_relaxed(&page->owner, (uintptr_t)0);
     repair_list(page);
+    mx_check(page->used <= page->capacity);
+    mx_check((mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
     page->retained_slot = 0;
     page->is_listed = 0;
     mx_page_set_theap(page, NULL);
@@ -235,6 +239,7 @@ static void repair_arenas(mx_arenas_t* arenas) {
     repair_arena(arenas, arena, &adoptable);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
+    mx_check(left <= arena->slices);
     mx_store_relaxed(&arena->lacks, SIZE_MAX);
     mx_store_relaxed(&arena->lacks_dirty, SIZE_MAX);
     in_use += (intptr_t)(arena->slices - left);
@@ -333,6 +338,7 @@ static void reset_theap_locks(void) {
 bool mx_heap_after_fork(void) {
   const bool is_whole = !mx_fork_has_missed();
   survivor = mx_tls_theap->first;
+  mx_check(survivor == NULL || survivor->first == survivor);
   let_go(&mx_fork_let_go_in_child, true);
   mx_thread_after_fork();
   const bool has_vanished = !is_whole || has_vanished_threads();

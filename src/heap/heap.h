@@ -301,6 +301,7 @@ static inline int mx_heap_node(const mx_heap_t* heap) {
 // Makes a page, or none, the one that a bin allocates from.
 mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* page) {
   mx_check(bin < MX_BIN_COUNT);
+  mx_check(page == &mx_page_none || page->bin == bin);
   theap->bins.current[bin] = page;
   if (mx_likely(!theap->sampling.is_on)) theap->bins.front[bin] = page;
 }

@@ -65,6 +65,7 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
   *at = heap->next;
   mx_check(heap->subproc == subproc);
   const size_t kept = mx_load_relaxed(&subproc->cached_pages);
+  mx_check(kept >= mx_load_relaxed(&heap->cached_count));
   mx_store_relaxed(&subproc->cached_pages, kept - mx_load_relaxed(&heap->cached_count));
   return heap;
 }
@@ -107,6 +108,7 @@ void mx_heap_recycle(mx_heap_t* heap) {
     mx_partition_end(&subproc->arenas, &heap->partition);
   }
   mx_lock_acquire(&subproc->lock);
+  mx_check(heap->prev == NULL ? subproc->heaps == heap : heap->prev->next == heap);
   if (heap->prev != NULL) heap->prev->next = heap->next;
   else subproc->heaps = heap->next;
   if (heap->next != NULL) heap->next->prev = heap->prev;

@@ -50,6 +50,7 @@ static mx_page_t* take_from(slot_t* slot) {
 
 bool mx_huge_cache_put(mx_page_t* page) {
   if (!may_keep(page)) return false;
+  mx_check(mx_load_relaxed(&page->owner) == 0);
   page->capacity = page->used = 0;
   slot_t* end;
   slot_t* slot = slots_of(page->slice_count, &end);
@@ -67,6 +68,7 @@ mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align)
   mx_page_t* page = NULL;
   while (page == NULL && slot > first) page = take_from(--slot);
   if (page == NULL) return NULL;
+  mx_check(page->used == 0 && mx_load_relaxed(&page->owner) == 0);
   const bool fits = (page->slice_count >= count && page->slice_count - count <= count / 8);
   if (fits && mx_is_aligned(page->start, align * MX_SLICE_SIZE)) return page;
   // Left where it is, it would only be in the way: of this request, which its memory may serve, and

@@ -212,6 +212,7 @@ static void unmap_spare(const spare_t* spare) {
 // Keeps what is inaccessible already, or gives it back.
 static void put_spare(const spare_t* spare) {
   mx_check(spare->bytes > 0);
+  mx_check(mx_is_aligned(spare->start, mx_facts.os_page));
   bool done = false;
   mx_lock_acquire(&os_records_lock);
   for (size_t i = 0; i < SPARES && !done && spare->bytes >= piece_least(); i++) {
@@ -274,6 +275,7 @@ static spare_t take_spare(size_t bytes) {
 // them: how many. What cannot be moved is lost; *is_torn: so is the target.
 static size_t move_spare(spare_t spare, uint8_t* to, size_t bytes, bool* is_torn) {
   const size_t wanted = mx_min(spare.bytes, bytes);
+  mx_check(wanted > 0 && mx_is_aligned(to, mx_facts.os_page));
   size_t moved = 0;
   bool is_movable = mx_os_protect(spare.start, wanted, true);
   while (is_movable && moved < wanted) {
@@ -371,6 +373,7 @@ static void unmap_apart(mx_page_t* page) {
   uint8_t* const start = apart_start(page);
   const size_t bytes = (size_t)(mx_page_first(page) + mx_page_size(page) - start);
   mx_add_relaxed(&apart_count, -1);
+  mx_check(mx_load_relaxed(&apart_bytes) >= bytes);
   mx_add_relaxed(&apart_bytes, 0 - bytes);
   keep_spare(start, bytes);
 }
@@ -396,6 +399,7 @@ mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool 
 
 bool mx_huge_page_enter(mx_page_t* page) {
   mx_heap_t* const heap = mx_page_heap(page);
+  mx_check(mx_page_is_huge(page) && mx_load_relaxed(&page->owner) == 0);
   if (page->arena == NULL) link_os_page(heap->subproc, page);
   if (!mx_pagemap_set(mx_page_first(page), page->slice_count, page)) {
     mx_huge_page_drop(heap->subproc, page);
@@ -430,6 +434,7 @@ void mx_huge_page_drop(mx_subproc_t* subproc, mx_page_t* page) {
 }
 
 bool mx_huge_page_extend(mx_page_t* page, size_t more) {
+  mx_check(mx_page_is_huge(page) && page->arena == NULL && more > 0);
   uint8_t* const end = page->start + mx_page_size(page);
   const size_t size = more * MX_SLICE_SIZE;
   if (!MX_PIECEWISE || more > UINT32_MAX - page->slice_count) return false;
@@ -449,6 +454,7 @@ bool mx_huge_page_extend(mx_page_t* page, size_t more) {
 }
 
 void mx_huge_page_shorten(mx_page_t* page, size_t keep) {
+  mx_check(page->arena == NULL && keep > 0 && keep < page->slice_count);
   uint8_t* const end = page->start + keep * MX_SLICE_SIZE;
   const size_t drop = page->slice_count - keep;
   if (MX_MAPS_WHOLE) return;
@@ -458,6 +464,7 @@ void mx_huge_page_shorten(mx_page_t* page, size_t keep) {
 }
 
 void mx_huge_page_lose(mx_subproc_t* subproc, mx_page_t* page, size_t torn) {
+  mx_check(torn <= page->slice_count && mx_load_relaxed(&page->owner) == 0);
   mx_pagemap_set(page->start, page->slice_count, NULL);
   if (page->arena == NULL) unlink_os_page(subproc, page);
   else mx_bits_clear(page->arena->committed, page->slice_index, torn);
@@ -465,6 +472,7 @@ void mx_huge_page_lose(mx_subproc_t* subproc, mx_page_t* page, size_t torn) {
 
 // The size is counted with the page's heap, so both change under its lock.
 void mx_huge_page_resize(mx_page_t* page, size_t bytes) {
+  mx_check(mx_page_is_huge(page));
   const int64_t change = (int64_t)bytes - (int64_t)page->block_size;
   for (bool done = false; !done;) {
     mx_heap_t* const heap = mx_page_heap(page);

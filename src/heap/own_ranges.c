@@ -15,6 +15,7 @@ typedef struct mx_ranges_s {
 } mx_ranges_t;
 
 static mx_range_t take_old(mx_ranges_t* ranges, size_t size, size_t align) {
+  mx_check(ranges->end - ranges->first <= RANGES);
   const mx_range_t none = {NULL, 0};
   for (uint32_t i = ranges->first; i != ranges->end - RANGES_WAIT; i++) {
     mx_range_t* const item = &ranges->items[i % RANGES];
@@ -57,6 +58,7 @@ static bool put(mx_heap_t* heap, uint64_t partition, mx_range_t range) {
     if (ranges->end - ranges->first == RANGES) ranges->first++;
     ranges->items[ranges->end++ % RANGES] = range;
   }
+  mx_check(ranges == NULL || ranges->end - ranges->first <= RANGES);
   mx_lock_release(&heap->lock);
   return is_done;
 }

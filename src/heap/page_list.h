@@ -15,6 +15,7 @@ mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
   mx_check(page->next == NULL && page->prev == NULL);
   mx_page_t* const head = *list;
   page->next = head;
+  mx_check(head == NULL || head->prev->next == NULL);
   page->prev = page;
   if (head != NULL) {
     page->prev = head->prev;
@@ -25,6 +26,8 @@ mx_inline void mx_list_push(mx_page_t** list, mx_page_t* page) {
 
 mx_inline void mx_list_remove(mx_page_t** list, mx_page_t* page) {
   mx_check(*list != NULL && page->prev != NULL);
+  mx_check(*list == page || page->prev->next == page);
+  mx_check(page->next == NULL || page->next->prev == page);
   if (*list == page) *list = page->next;
   else page->prev->next = page->next;
   if (page->next != NULL) page->next->prev = page->prev;

@@ -71,6 +71,7 @@ typedef struct holding_s {
 static void hold_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
   sum->slices += page->slice_count;
   if (used == 0) return;
+  mx_check(used <= page->capacity && page->capacity <= page->reserved);
   const uint32_t freed = mx_remote_list_of(mx_load_relaxed(&page->remote)).count;
   sum->carved += page->capacity * page->block_size;
   sum->live += (used - mx_min(freed, used)) * page->block_size;
@@ -101,6 +102,7 @@ static mx_noinline void end_parked(mx_theap_t* theap) {
   mx_lock_acquire(&theap->lock);
   if (mx_load_acquire(&theap->heap) != NULL) {
     pass_pages(theap, mx_thread_id());
+    mx_check(theap == theap->first && theap->links.next_in_thread == NULL);
     mx_theap_abandon_all(theap);
     mx_theap_unbind(theap);
   }
@@ -171,6 +173,7 @@ static bool parked_have_room(const mx_subproc_t* subproc, size_t slices) {
 static bool put_parked(mx_subproc_t* subproc, mx_theap_t* theap, size_t slices, uint32_t now) {
   const size_t most = (size_t)mx_option(theap_retain);
   mx_check(most <= MX_PARKED_MAX);
+  mx_check(theap->tid == 0 && theap->spares.bytes == 0);
   for (size_t i = 0; i < most; i++) {
     mx_parked_t* const place = &subproc->parked[i];
     mx_theap_t* none = NULL;
@@ -213,6 +216,7 @@ bool mx_theap_park(mx_theap_t* first) {
 void mx_theap_leave_takers(mx_theap_t* first) {
   if (!first->thread.was_parked) return;
   first->thread.was_parked = false;
+  mx_check(mx_load_relaxed(&takers) > 0);
   mx_add_relaxed(&takers, (uint32_t)-1);
 }
 
@@ -229,6 +233,7 @@ mx_theap_t* mx_theap_take_parked(mx_subproc_t* subproc) {
   if (theap == NULL) return NULL;
   mx_lock_acquire(&theap->lock);
   const bool is_bound = (mx_load_acquire(&theap->heap) != NULL);
+  mx_check(!is_bound || theap->tid == 0);
   if (is_bound) pass_pages(theap, mx_thread_id());
   mx_lock_release(&theap->lock);
   if (!is_bound) {

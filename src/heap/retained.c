@@ -27,6 +27,7 @@
 void mx_retained_forget(mx_theap_t* theap, mx_page_t* page) {
   mx_check(page->retained_slot <= MX_RETAINED_MAX);
   if (page->retained_slot == 0) return;
+  mx_check(theap->retained.pages[page->retained_slot - 1] == page);
   theap->retained.pages[page->retained_slot - 1] = NULL;
   mx_check(theap->retained.slices >= page->slice_count);
   theap->retained.slices -= page->slice_count;
@@ -100,6 +101,7 @@ static bool is_retained(mx_theap_t* theap, mx_page_t* page) {
   if ((int32_t)(last_turn - theap->retained.oldest) > 0) theap->retained.oldest = last_turn;
   mx_counter_step_own(&theap->counted.retires);
   theap->retained.next++;
+  mx_check(theap->retained.next - theap->retained.oldest <= MX_RETAINED_MAX);
   theap->retained.pages[slot] = page;
   theap->retained.until[slot] = now + RETAIN_MSECS;
   theap->retained.slices += page->slice_count;
@@ -123,6 +125,7 @@ void mx_retained_begin(mx_theap_t* theap, mx_page_t* page) {
     page->free = NULL;
   }
   mx_retained_forget(theap, page);
+  mx_check(page->retained_slot == 0);
 }
 
 // A page of a slice that is kept, the latest or the oldest; or NULL.

@@ -35,6 +35,7 @@ mx_subproc_t* mx_subproc_create(void) {
   if (subproc == NULL) return NULL;
   mx_heap_init_main(subproc);
   mx_lock_acquire(&mx_subproc_list_lock);
+  mx_check(subproc->visitors == 0 && !subproc->is_ending);
   subproc->next = NULL;
   subproc->prev = (subproc_last != NULL ? subproc_last : &mx_subproc_main);
   subproc->prev->next = subproc;
@@ -55,6 +56,7 @@ mx_subproc_t* mx_subproc_step(mx_subproc_t* at) {
 
 // Nobody visits it any more.
 static void begin_end(mx_subproc_t* subproc) {
+  mx_check(subproc != &mx_subproc_main);
   for (unsigned turn = 0;; turn++) {
     mx_lock_acquire(&mx_subproc_list_lock);
     subproc->is_ending = true;
@@ -67,6 +69,7 @@ static void begin_end(mx_subproc_t* subproc) {
 
 static void subproc_recycle(mx_subproc_t* subproc) {
   mx_lock_acquire(&mx_subproc_list_lock);
+  mx_check(subproc->is_ending && subproc->visitors == 0 && subproc->prev->next == subproc);
   subproc->prev->next = subproc->next;
   if (subproc->next != NULL) subproc->next->prev = subproc->prev;
   else subproc_last = subproc->prev;
@@ -114,6 +117,7 @@ static void drop_all(mx_subproc_t* subproc) {
   mx_parked_give_up(subproc, true);
   mx_heap_t* const main_heap = &subproc->main_heap;
   mx_heap_drop_theaps(main_heap);
+  mx_check(mx_lock_is_mine(&main_heap->lock) && main_heap->theaps == NULL);
   mx_lock_release(&main_heap->lock);
   end_notes(subproc);
   while (subproc->os_pages != NULL) mx_huge_page_drop(subproc, subproc->os_pages);
@@ -147,6 +151,7 @@ void mx_subproc_destroy_all(void) {
 
 // Theaps can be left only of threads that are still there, against the contract.
 static void hand_over_theaps(mx_heap_t* from, mx_heap_t* to) {
+  mx_check(from != to && mx_heap_is_main(to));
   mx_lock_acquire(&from->lock);
   mx_lock_acquire(&to->lock);
   for (mx_theap_t* theap; (theap = from->theaps) != NULL;) {
@@ -162,6 +167,7 @@ static void hand_over_os_pages(mx_subproc_t* from, mx_subproc_t* to) {
   mx_lock_acquire(&to->lock);  // in the order of a fork, which has the main one first
   mx_lock_acquire(&from->lock);
   for (mx_page_t* page; (page = from->os_pages) != NULL;) {
+    mx_check(page->arena == NULL && mx_page_is_huge(page));
     mx_list_remove(&from->os_pages, page);
     mx_store_relaxed(&page->heap, &to->main_heap);
     mx_list_push(&to->os_pages, page);
@@ -192,6 +198,7 @@ void mx_subproc_delete(mx_subproc_t* subproc) {
   hand_over_os_pages(subproc, to);
   hand_over_arenas(subproc, to);
   mx_heap_recycle(&subproc->main_heap);
+  mx_check(subproc->os_pages == NULL && mx_load_relaxed(&subproc->arenas.count) == 0);
   mx_counters_move(&to->main_heap.counters, &subproc->main_heap.counters, NULL, true);
   mx_counters_move(&to->counters, &subproc->counters, NULL, true);
   subproc_recycle(subproc);

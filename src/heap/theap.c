@@ -83,6 +83,7 @@ static void leave_current(mx_theap_t* theap, mx_page_t* page) {
 
 void mx_theap_page_unfull(mx_theap_t* theap, mx_page_t* page) {
   mx_check(mx_page_theap(page) == theap);
+  mx_check((mx_load_relaxed(&page->owner) & MX_OWNER_FULL) != 0);
   mx_full_remove(theap, page);
   mx_partial_push_tail(theap, page);
   mx_arenas_wake_background();
@@ -295,6 +296,7 @@ void mx_theap_adopt(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_give_up_last(mx_theap_t* theap, size_t bin) {
+  mx_check(theap->lists.partial_count[bin] > 0);
   mx_page_t* const page = mx_list_last(theap->lists.partial[bin]);
   mx_retained_forget(theap, page);
   mx_partial_remove(theap, page);
@@ -360,6 +362,7 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->bins.current[bin];
   if (page == &mx_page_none) return NULL;
   mx_theap_clear_current(theap, bin);
+  mx_check(page->used > 0 && page->retained_slot == 0);
   page->used--;
   collect_verified(page, true);
   return page;

@@ -40,6 +40,7 @@ static inline void mx_partial_remove(mx_theap_t* theap, mx_page_t* page) {
 
 static inline void mx_full_remove(mx_theap_t* theap, mx_page_t* page) {
   mx_check(theap->lists.full_count[page->bin] > 0);
+  mx_check(page->retained_slot == 0 && mx_page_theap(page) == theap);
   mx_listed_unlink(theap, &theap->lists.full[page->bin], page);
   theap->lists.full_count[page->bin]--;
   mx_page_set_owner(page, theap->tid);

@@ -45,6 +45,7 @@ mx_theap_t* mx_theap_record(void) {
   mx_lock_acquire(&theap_records_lock);
   mx_theap_t* theap = theap_records;
   if (theap != NULL) theap_records = theap->links.next_in_heap;
+  mx_check(theap == NULL || mx_load_relaxed(&theap->heap) == NULL);
   mx_lock_release(&theap_records_lock);
   if (theap != NULL) return theap;
   theap = fresh_theap_record();
@@ -70,6 +71,7 @@ static mx_theap_t** after_end_place(uintptr_t tid) {
 }
 
 static void remove_after_end(mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&theap_records_lock) && *after_end_place(theap->tid) == theap);
   *after_end_place(theap->tid) = theap->thread.after_end;
   theap->thread.after_end = NULL;
   theap->thread.is_after_end = false;
@@ -78,6 +80,7 @@ static void remove_after_end(mx_theap_t* theap) {
 void mx_theap_enter_after_end(mx_theap_t* first) {
   mx_check(first == first->first && first->tid != 0);
   mx_lock_acquire(&theap_records_lock);
+  mx_check(*after_end_place(first->tid) == NULL);
   first->thread.is_after_end = true;
   *after_end_place(first->tid) = first;
   mx_lock_release(&theap_records_lock);
@@ -93,6 +96,7 @@ mx_theap_t* mx_theap_take_after_end(uintptr_t tid) {
 
 void mx_theap_recycle(mx_theap_t* theap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL);
+  mx_check(theap->retained.slices == 0);
   mx_lock_acquire(&theap_records_lock);
   if (theap->thread.is_after_end) remove_after_end(theap);
   theap->sampling.is_on = false;  // without pages its front is empty already
@@ -119,6 +123,7 @@ void mx_theap_wipe(mx_theap_t* theap) {
 
 void mx_theap_link(mx_heap_t* heap, mx_theap_t* theap) {
   mx_check(mx_lock_is_mine(&heap->lock));
+  mx_check(heap->theaps == NULL || heap->theaps->links.prev_in_heap == NULL);
   // When a heap is deleted, this runs beside the theap's own thread, and changes nothing. A handler
   // that forks finds in the list only what has one.
   if (theap->subproc != heap->subproc) theap->subproc = heap->subproc;
@@ -137,10 +142,13 @@ static void hand_over(mx_atomic(int64_t)* to, mx_atomic(int64_t)* own) {
 }
 
 void mx_theap_unlink(mx_heap_t* heap, mx_theap_t* theap) {
+  mx_check(mx_lock_is_mine(&heap->lock));
   hand_over(&heap->counters.pages_reclaim_on_free, &theap->counted.reclaims);
   hand_over(&heap->counters.pages_extended, &theap->counted.extends);
   hand_over(&heap->counters.pages_retire, &theap->counted.retires);
   mx_theap_t *const next = theap->links.next_in_heap, *const prev = theap->links.prev_in_heap;
+  mx_check(prev == NULL ? heap->theaps == theap : prev->links.next_in_heap == theap);
+  mx_check(next == NULL || next->links.prev_in_heap == theap);
   if (prev != NULL) prev->links.next_in_heap = next;
   else heap->theaps = next;
   if (next != NULL) next->links.prev_in_heap = prev;

@@ -59,6 +59,7 @@ bool mx_heap_start(void) {
 
 static void bind(mx_theap_t* theap, mx_heap_t* heap) {
   mx_check(mx_load_relaxed(&theap->heap) == NULL && theap->tid != 0);
+  mx_check(theap->tid == mx_thread_id() && theap->retained.slices == 0);
   theap->visits = 0;
   if (theap->larger.count != 0) memset(theap->larger.of, 0, sizeof(theap->larger.of));
   theap->larger.count = 0;
@@ -87,6 +88,7 @@ static void leave_heap(mx_theap_t* theap) {
 
 static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
   mx_check(theap != first && theap->first == first);
+  mx_check(mx_load_relaxed(&theap->heap) == NULL && !theap->links.is_orphan);
   if (mx_tls_theap == theap) {
     leave_magazines();
     mx_tls_theap = first;
@@ -234,6 +236,7 @@ static mx_theap_t* join_heap(mx_theap_t* first, mx_heap_t* heap) {
     if (theap == NULL) return NULL;
     enter_thread(theap, first);
   }
+  mx_check(theap->first == first && theap != first);
   mx_store_relaxed(&theap->links.slots_of, first);
   bind(theap, heap);
   first->thread.slots[heap->slot] = theap;
@@ -371,6 +374,7 @@ void mx_thread_set_pooled(void) {
 static void end_thread(mx_theap_t* first, bool may_park) {
   mx_check(first == first->first);
   mx_spare_give_up(first);
+  mx_check(first->spares.bytes == 0);
   mx_transfer_flush(true);  // its pages shall not go on with blocks that nobody has
   if (mx_load_relaxed(&first->heap) != NULL) count_thread(first, -1);
   mx_theap_leave_takers(first);

@@ -81,6 +81,7 @@ static size_t caches_now(void) {
 
 // A thread that has no theap yet has the first one.
 static mx_transfers_t* transfers_of(const mx_theap_t* theap, size_t caches) {
+  mx_check(caches > 0 && caches <= CACHES);
   const mx_theap_t* const first = theap->first;
   return &transfers[caches == 1 || first == NULL ? 0 : first->thread.number % caches];
 }
@@ -93,8 +94,11 @@ static bool has_transfer_room(const mx_transfers_t* t, size_t bin, size_t size, 
 }
 
 static void count_transfers(mx_transfers_t* t, size_t bin, size_t change, size_t size) {
+  mx_check(mx_lock_is_mine(lock_of(t)));
   const uint32_t count = mx_load_relaxed(&t->counts[bin]) + (uint32_t)change;
   mx_store_relaxed(&t->counts[bin], count);
+  mx_check(change == 1 || count < count - (uint32_t)change);
+  mx_check(change == 1 || mx_load_relaxed(&t->bytes) >= (0 - change) * size);
   if (count < t->least[bin]) t->least[bin] = count;
   mx_store_relaxed(&t->bytes, mx_load_relaxed(&t->bytes) + change * size);
 }
@@ -118,6 +122,7 @@ static void age_overflows(void) {
 bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block) {
   if (!mx_page_has_thread(page)) return false;
   const size_t bin = page->bin, size = page->block_size, caches = caches_now();
+  mx_check(bin > MX_SMALL_BINS && bin < MX_BIN_HUGE && mx_page_could_be_block(page, block));
   mx_transfers_t* const t = transfers_of(theap, caches);
   if (mx_page_heap(page) != &mx_subproc_main.main_heap) return false;
   if (!has_transfer_room(t, bin, size, caches)) {
@@ -128,6 +133,7 @@ bool mx_transfer_put(const mx_theap_t* theap, mx_page_t* page, mx_block_t* block
   mx_call_enter();
   const bool is_locked = try_cache(t);
   mx_block_t* const first = (is_locked ? t->first[bin] : NULL);
+  mx_check(!is_locked || first != NULL || mx_load_relaxed(&t->counts[bin]) == 0);
   if (is_locked && first != block) {
     block->next = (uintptr_t)first;
     t->first[bin] = block;
@@ -149,6 +155,7 @@ mx_block_t* mx_transfer_take(const mx_theap_t* theap, size_t bin) {
   if (theap->heap != &mx_subproc_main.main_heap || mx_heap_node(theap->heap) >= 0) return NULL;
   if (!try_cache(t)) return NULL;
   mx_block_t* const block = t->first[bin];
+  mx_check(block != NULL || mx_load_relaxed(&t->counts[bin]) == 0);
   if (block != NULL) {
     t->first[bin] = (mx_block_t*)block->next;
     count_transfers(t, bin, (size_t)-1, mx_bin_size(bin));
@@ -168,6 +175,7 @@ size_t mx_transfer_count(size_t bin) {
 static void give_to_page(mx_block_t* block) {
   mx_page_t* const page = mx_pagemap_get(block);
   if (!mx_remote_push(page, block)) return;
+  mx_check(!mx_page_is_huge(page) && (mx_load_relaxed(&page->owner) & ~MX_OWNER_TAGS) == 0);
   mx_page_own_again(page);
   mx_page_collect(page);
   mx_page_abandon(page);
@@ -186,9 +194,11 @@ static void give_to_pages(mx_block_t* block, uint32_t count) {
 mx_block_t* mx_spare_cut(mx_theap_t* theap, mx_spare_slot_t* slot, uint32_t* count) {
   mx_block_t* const first = slot->waiting;
   *count = slot->count;
+  mx_check(first != NULL || *count == 0);
   slot->waiting = NULL;
   slot->count = 0;
   slot->most /= 2;
+  mx_check(theap->spares.bytes >= *count * mx_bin_size(slot->bin));
   theap->spares.bytes -= *count * (uint32_t)mx_bin_size(slot->bin);
   return first;
 }
@@ -210,6 +220,7 @@ void mx_spare_give_up(mx_theap_t* theap) {
 static mx_block_t* cut_off(mx_transfers_t* t, size_t bin, bool force) {
   const uint32_t count = mx_load_relaxed(&t->counts[bin]);
   const uint32_t goes = (force ? count : t->least[bin]);
+  mx_check(mx_lock_is_mine(lock_of(t)) && t->least[bin] <= count);
   t->least[bin] = count - goes;
   if (goes == 0) return NULL;  // and no block is looked at
   mx_block_t* before = NULL;

@@ -76,6 +76,7 @@ static bool discard_slack(const mx_page_t* page) {
   uint8_t* const carved = page->start + page->capacity * page->block_size;
   uint8_t* const start = (uint8_t*)mx_align_up((uintptr_t)carved, mx_facts.os_page);
   if (start >= end) return false;
+  mx_check(page->capacity <= page->reserved);
   const size_t size = (size_t)(end - start);
   const size_t present = mx_bits_count(arena->present, mx_arena_bit_of(arena, start),
                                        size / mx_facts.os_page);
@@ -92,6 +93,7 @@ static void wait_longer(mx_theap_trimming_t* trimming, size_t bin) {
 void mx_theap_look_for_slack(mx_theap_t* theap, const mx_page_t* page) {
   mx_theap_trimming_t* const trimming = &theap->trimming;
   const size_t bin = page->bin;
+  mx_check(theap->bins.current[bin] == page);
   const bool is_dense = (page->capacity > page->reserved / 2);
   if (!is_dense && trimming->slack_left[bin] > 0) {
     trimming->slack_left[bin]--;
@@ -129,10 +131,12 @@ bool mx_theap_is_idle(const mx_theap_t* theap, const mx_page_t* page) {
 }
 
 static void wait_for_passes(mx_theap_trimming_t* trimming, size_t i) {
+  mx_check(i < MX_LARGER_BINS && trimming->idle_wait[i] <= IDLE_WAIT_MOST);
   trimming->idle_left[i] = (uint16_t)(2u << 2 * trimming->idle_wait[i]);
 }
 
 void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
+  mx_check(page->bin >= MX_LARGER_BIN && page->bin < MX_BIN_HUGE && mx_page_theap(page) == theap);
   const size_t i = page->bin - MX_LARGER_BIN;
   if (mx_page_make_holes(page, true) == 0) {
     wait_for_passes(&theap->trimming, i);  // somebody else is at it, or it is locked
@@ -144,6 +148,7 @@ void mx_theap_give_idle(mx_theap_t* theap, mx_page_t* page) {
 }
 
 void mx_theap_takes_memory(mx_theap_t* theap, size_t bin, bool fills_holes) {
+  mx_check(bin > 0 && bin < MX_BIN_HUGE);
   if (bin < MX_LARGER_BIN) return;
   mx_theap_trimming_t* const trimming = &theap->trimming;
   const size_t i = bin - MX_LARGER_BIN;

@@ -103,6 +103,7 @@ static size_t slices_ahead(const mx_page_t* page, size_t all) {
 
 // Takes slices behind a page that needs `need`: how many.
 static size_t extend_by(mx_page_t* page, mx_arenas_t* arenas, size_t need) {
+  mx_check(need > 0 && page->slice_count + need <= mx_page_slices_for(page->block_size));
   const size_t next = page->slice_index + page->slice_count;
   const size_t all = mx_page_slices_for(page->block_size);
   const size_t ahead = mx_min(slices_ahead(page, all), all - page->slice_count);
@@ -281,6 +282,7 @@ bool mx_page_extend(mx_page_t* page, bool* is_zero) {
   const uint32_t limit = limit_of(page);
   if (page->capacity >= limit) return false;
   uint32_t count = carve_count(page, limit);
+  mx_check(page->used <= page->capacity + 1);
   const size_t first = page->capacity;
   const uint32_t present = carve_count_present(page, count, limit);
   bool was_clean = false;
@@ -378,6 +380,7 @@ bool mx_page_collect_remote(mx_page_t* page) {
 }
 
 mx_cold void mx_page_end_note(mx_page_t* page) {
+  mx_check(mx_page_is_huge(page) && mx_page_has_note(page));
   const uint8_t lend = mx_load_relaxed(&page->lend);
   mx_store_relaxed(&page->lend, (uint8_t)(lend & ~MX_PAGE_NOTED));
   void* const note = page->note;

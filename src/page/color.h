@@ -18,6 +18,7 @@
 
 #include "../base/atomic.h"
 #include "../base/bits.h"
+#include "../base/check.h"
 #include "../base/sizeclass.h"
 
 #define MX_COLOR_STEP_MIN ((uint32_t)128)  // two cache lines, which programs often align to
@@ -36,6 +37,7 @@ mx_inline size_t mx_color_step(void) { return mx_load_relaxed(&mx_color_least); 
 
 // Two threads that raise it at once may leave the smaller one: the other asks again.
 mx_inline void mx_color_raise(size_t align) {
+  mx_check((align & (align - 1)) == 0 && align <= MX_SHARED_ALIGN_MAX);
   if (align > mx_color_step()) mx_store_relaxed(&mx_color_least, (uint32_t)align);
 }
 
@@ -61,6 +63,7 @@ mx_inline size_t mx_page_front(size_t block_size, size_t slice) {
   const size_t step = mx_color_step();
   if (!mx_has_colors(block_size, step)) return MX_PADDING ? mx_page_fence(block_size) : 0;
   const size_t turn = slice + slice / 8 + slice / 64;
+  mx_check((step & (step - 1)) == 0);
   return (turn * step & (mx_block_align(block_size) - step)) + (MX_PADDING ? step : 0);
 }
 

@@ -25,6 +25,8 @@ typedef struct mx_live_s {
 
 // The pair of words that holds the bits of p, which lies in the page.
 mx_inline mx_live_t* mx_live_words(const mx_page_t* page, const void* p) {
+  mx_check(page->arena != NULL && page->bin != MX_BIN_HUGE);
+  mx_check((uintptr_t)p >> MX_SLICE_SHIFT >= (uintptr_t)page->start >> MX_SLICE_SHIFT);
   const uintptr_t slice =
       ((uintptr_t)p >> MX_SLICE_SHIFT) - ((uintptr_t)page->start >> MX_SLICE_SHIFT);
   const uintptr_t words = (uintptr_t)page + MX_PAGE_RECORD_SIZE + MX_PAGE_EXTRA_SIZE +
@@ -54,6 +56,7 @@ mx_inline bool mx_live_begin(mx_page_t* page, const void* block) {
 
 // Clears a live block's bit. Owner only.
 mx_inline void mx_live_end(mx_page_t* page, const void* block) {
+  mx_check((mx_load_relaxed(&mx_live_words(page, block)->live) & mx_live_bit(block)) != 0);
   mx_live_t* const words = mx_live_words(page, block);
   mx_store_relaxed(&words->live, mx_load_relaxed(&words->live) & ~mx_live_bit(block));
 }

@@ -119,6 +119,7 @@ mx_inline uint64_t mx_pad_state(const mx_page_t* page, const void* block) {
 }
 
 mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t state) {
+  mx_check(page->bin != MX_BIN_HUGE);
   mx_track_pause();
   mx_pad_write(block, mx_pad_make(mx_place_key(page, block), state));
   mx_track_resume();
@@ -137,6 +138,7 @@ mx_inline uint64_t mx_pad_state_huge(const mx_page_t* page) {
 }
 
 mx_inline void mx_pad_set_huge(const mx_page_t* page, size_t slack) {
+  mx_check(page->bin == MX_BIN_HUGE && slack <= page->block_size - MX_PAD);
   mx_track_pause();
   mx_store_relaxed(mx_pad_of_huge(page), mx_pad_make(mx_place_key(page, page->start), slack));
   mx_track_resume();

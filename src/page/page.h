@@ -160,6 +160,7 @@ mx_inline size_t mx_guard_size(void) { return MX_GUARD_PAGES ? mx_facts.os_page 
 
 // Where the room for blocks ends in the slices that a page has.
 mx_inline uint8_t* mx_page_end(const mx_page_t* page) {
+  mx_check(page->slice_count > 0 && page->bin != MX_BIN_HUGE);
   uint8_t* const first = page->start - (uintptr_t)page->start % MX_SLICE_SIZE;
   return first + mx_page_size(page) - mx_guard_size();
 }

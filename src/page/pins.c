@@ -5,6 +5,7 @@
 
 // One OS page in which the block lies.
 static void add_pins(const mx_view_t* view, uintptr_t at, mx_pins_t* pins) {
+  mx_check(at % mx_facts.os_page == 0 && mx_page_is_lent(view->page));
   const mx_page_t* const page = view->page;
   const uintptr_t start = (uintptr_t)page->start, end = at + mx_facts.os_page;
   const size_t size = page->block_size;
@@ -16,11 +17,13 @@ static void add_pins(const mx_view_t* view, uintptr_t at, mx_pins_t* pins) {
     bytes += mx_min(from + size, end) - mx_max(from, at);
   }
   if (live == 0 || bytes >= mx_facts.os_page) return;
+  mx_check(bytes > 0);
   pins->shared += (double)(mx_facts.os_page - bytes) / (double)live;
   if (live == 1) pins->alone += mx_facts.os_page - bytes;
 }
 
 mx_pins_t mx_pins_of(mx_page_t* page, const void* block) {
+  mx_check(!mx_page_is_huge(page) && mx_page_could_be_block(page, block));
   mx_pins_t pins = {0, 0};
   mx_view_t view;
   if (!mx_holes_borrow(page)) return pins;

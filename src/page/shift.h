@@ -22,6 +22,7 @@
 // How far behind a block of an alignment a pointer lies that is to lie `skip` bytes behind it, or
 // whole alignments more: there is room for the word.
 mx_inline size_t mx_shift_room(size_t skip, size_t align) {
+  mx_check(skip > 0 && skip < align);
   if (!MX_PADDING || skip >= MX_SHIFT_LEAST) return skip;
   return skip + mx_align_up(MX_SHIFT_LEAST, align);
 }

@@ -34,6 +34,7 @@ mx_inline bool mx_slack_is_short(size_t block_size, uint64_t state) {
 
 // The same as below for a secure build's block that is not alone in its page, in the fewest steps.
 mx_inline void mx_slack_fill_shared(const mx_page_t* page, void* block, size_t size) {
+  mx_check(size <= page->block_size - MX_PAD);
   const uint64_t word = MX_SLACK_WORD;
   const size_t slack = page->block_size - MX_PAD - size;
   if (mx_slack_filled(page->block_size, slack) == 0) return;
@@ -42,6 +43,7 @@ mx_inline void mx_slack_fill_shared(const mx_page_t* page, void* block, size_t s
 
 // Fills the slack of a block that has `size` bytes.
 mx_inline void mx_slack_fill(const mx_page_t* page, void* block, size_t size) {
+  mx_check(size <= page->block_size - MX_PAD);
   const uint64_t word = MX_SLACK_WORD;
   const size_t filled = mx_slack_filled(page->block_size, page->block_size - MX_PAD - size);
   uint8_t* const end = (uint8_t*)block + size;

@@ -19,6 +19,7 @@ void mx_live_clear(mx_page_t* page) {
 
 // Clears a block's bits; false when they say that it is not live.
 static bool end_live(mx_page_t* page, const mx_block_t* block) {
+  mx_check((mx_load_relaxed(&page->remote) & 1) != 0);
   mx_live_t* const words = mx_live_words(page, block);
   const uint64_t bit = mx_live_bit(block);
   const uint64_t live = mx_load_relaxed(&words->live);
@@ -85,6 +86,7 @@ void mx_page_init_delay(mx_page_t* page) {
   extra->random = (uint32_t)(page->key >> 32);
   const size_t places = mx_min(MX_WAIT_BYTES / page->block_size, MX_WAIT_PLACES);
   extra->mask = (places < 2 ? 0 : (1u << mx_bit_high(places)) - 1);
+  mx_check(extra->mask < MX_WAIT_PLACES);
 }
 
 bool mx_page_end_delay(mx_page_t* page) {
@@ -136,6 +138,7 @@ bool mx_page_notes_agree(const mx_page_t* page, const uint64_t* free) {
 }
 
 bool mx_page_repair_block(mx_page_t* page, const mx_block_t* block) {
+  mx_check(mx_page_is_block(page, block));
   if (MX_PADDING) {
     const uint64_t state = mx_pad_state(page, block);
     if (!mx_pad_is_state(state, page->block_size)) mx_pad_set(page, block, 0);

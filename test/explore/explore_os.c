@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "../../src/base/check.h"
 #include "../../src/base/config.h"
 #include "../../src/os/os.h"
 #include "explore.h"
@@ -18,6 +19,11 @@ uint8_t* world_memory;  // behind it
 static size_t pool_used;
 bool world_may_map;
 uint64_t world_clock = 1000;
+
+// Where the sources are compiled with their assertions.
+void mx_assert_fail(const char* expr, const char* file, unsigned line, const char* func) {
+  ex_fail("%s:%u, %s: %s", file, line, func, expr);
+}
 
 void mx_os_init(void) {
   mx_facts.os_page = 4096;

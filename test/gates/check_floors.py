@@ -13,6 +13,8 @@
   lists      the build's list of sources and static.c name every source, floor by floor
   shape      at most 600 lines in a file, 100 columns in a line, 60 lines in a function; the licence
              comes first; #if only where the compiler, the build or the system is decided
+  checks     floors whose state is asserted have so many assertions in a thousand lines of code,
+             those that are blank or only a comment left out
 
 Prints one line for each violation; exit status 0 without one, 1 with some, 2 when nothing could be
 checked. NM names another nm.
@@ -30,6 +32,9 @@ MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 60
 CONDITIONAL = {"base/config.h", "base/compiler.h", "base/defaults.h", "base/atomic.h",
                "base/bits.h"}
 CONDITIONAL_FLOORS = {"os", "host", "override"}
+# Floors that keep the state of pages, arenas, heaps and blocks, and assertions in 1,000 lines.
+CHECKED_FLOORS, LEAST_CHECKS = ["arena", "page", "heap", "alloc"], 44
+CHECK = re.compile(r"\bmx_check(?:_slow)?\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 LIST_ENTRY = re.compile(r"^\s*((?:%s)/[\w./-]+\.c)\s*\)?\s*$" % "|".join(FLOORS))
@@ -240,10 +245,21 @@ def check_shape(root):
         yield from check_functions(name, lines)
 
 
+def check_checks(root):
+    for floor in CHECKED_FLOORS:
+        lines = [line.strip() for path in sorted((root / floor).glob("*.[ch]"))
+                 for line in path.read_text().splitlines()]
+        code = [line for line in lines if line and not line.startswith("//")]
+        count = sum(len(CHECK.findall(line)) for line in code)
+        least = len(code) * LEAST_CHECKS // 1000
+        if count < least:
+            yield f"{floor}: {count} assertions in {len(code)} lines of code, not {least}"
+
+
 def check_all(root, objects):
     """All violations, as lines of text."""
     return [*check_includes(root), *check_objects(root, objects), *check_lists(root),
-            *check_shape(root)]
+            *check_shape(root), *check_checks(root)]
 
 
 def main():

@@ -120,6 +120,13 @@ class Floors(unittest.TestCase):
         self.write("src/static.c", "".join(f'#include "{name}"\n' for name in reversed(NAMES)))
         self.expect("static.c", "order of the floors")
 
+    def test_checks(self):
+        self.append("src/page/list.c", "".join(f"int mx_list{i};\n" for i in range(60)) +
+                    "#define mx_check(x)\n// mx_check(1); mx_check(2); mx_check(3);\n")
+        self.expect("page: 1 assertions in ", ", not 3")
+        self.append("src/page/list.c", "void mx_sum(int x) {\n  mx_check(x);\n  mx_check(-x);\n}\n")
+        self.assertEqual(self.violations(), [])
+
     def test_shape(self):
         head = LICENCE + SOUND["src/page/page.c"]
         filler = "//\n" * (601 - head.count("\n"))
