@@ -301,9 +301,11 @@ static void repair_all(void) {
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_store_relaxed(&s->trim.busy, 0);
   }
-  // Pages that records keep would look like pages of vanished threads, as those of parked theaps.
+  // Pages that records keep, also those of heaps that are in use, would look like pages of vanished
+  // threads, as those of parked theaps.
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) {
     mx_heap_release_cached(s);
+    for (mx_heap_t* heap = s->heaps; heap != NULL; heap = heap->next) mx_heap_cache_drop(heap);
     mx_parked_give_up(s, true);
   }
   for (mx_subproc_t* s = &mx_subproc_main; s != NULL; s = s->next) repair_arenas(&s->arenas);

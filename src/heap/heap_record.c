@@ -72,10 +72,12 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
 
 void mx_heap_cache_drop(mx_heap_t* heap) {
   mx_arenas_t* const arenas = &heap->subproc->arenas;
+  mx_call_enter();  // what goes is on no list, as a vanished thread's
   const uint32_t count = mx_load_relaxed(&heap->cached_count);
   mx_check(count <= MX_HEAP_CACHED_MAX);
   for (uint32_t i = 0; i < count; i++) mx_page_drop(arenas, heap->cached[i]);
   mx_store_relaxed(&heap->cached_count, 0u);
+  mx_call_leave();
 }
 
 mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, bool allow_destroy) {
@@ -129,12 +131,13 @@ static mx_heap_t* take_with_cached(mx_subproc_t* subproc) {
 }
 
 void mx_heap_release_cached(mx_subproc_t* subproc) {
-  while (mx_load_relaxed(&subproc->cached_pages) > 0) {
-    mx_heap_t* const heap = take_with_cached(subproc);
-    if (heap == NULL) return;
+  if (mx_load_relaxed(&subproc->cached_pages) == 0) return;
+  mx_call_enter();  // the record is on no list meanwhile
+  for (mx_heap_t* heap; (heap = take_with_cached(subproc)) != NULL;) {
     mx_heap_cache_drop(heap);
     mx_lock_acquire(&subproc->lock);
     put_record(subproc, heap);
     mx_lock_release(&subproc->lock);
   }
+  mx_call_leave();
 }

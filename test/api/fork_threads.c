@@ -162,6 +162,62 @@ static void fork_among_ends(int forks) {
   for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
 }
 
+// ---- pages that a heap's record keeps ----------------------------------------------------------
+
+static atomic_int is_there;
+
+static void* stay(void* arg) {
+  void* const p = mi_malloc(100);
+  atomic_store(&is_there, 1);
+  while (!atomic_load(&stop)) usleep(1000);
+  mi_free(p);
+  return arg;
+}
+
+enum { KEPT_SIZES = 8, KEPT_BLOCKS = 400 };
+
+static void use_kept(mi_heap_t* heap) {
+  static record_t* blocks[KEPT_SIZES][KEPT_BLOCKS];
+  alarm(CHILD_SECONDS);
+  for (size_t i = 0; i < KEPT_SIZES; i++) {
+    for (size_t k = 0; k < KEPT_BLOCKS; k++) {
+      blocks[i][k] = make(heap, 64 * i + 40);
+      blocks[i][k]->size = k;
+    }
+  }
+  for (size_t i = 0; i < KEPT_SIZES; i++) {
+    for (size_t k = 0; k < KEPT_BLOCKS; k++) CHECK(blocks[i][k]->size == k);
+    for (size_t k = 0; k < KEPT_BLOCKS; k++) mi_free(blocks[i][k]);
+  }
+  mi_heap_destroy(heap);
+  mi_collect(true);
+  _exit(0);
+}
+
+// A heap in the record of a destroyed one begins with its pages, which nobody seems to have. Those
+// are no pages that a vanished thread left.
+static void fork_beside_kept_pages(void) {
+  pthread_t other;
+  atomic_store(&stop, 0);
+  CHECK(pthread_create(&other, NULL, &stay, NULL) == 0);
+  while (!atomic_load(&is_there)) usleep(1000);
+  mi_collect(true);  // what other records keep leaves no room for more
+  mi_heap_t* heap = mi_heap_new();
+  for (size_t i = 0; i < KEPT_SIZES * 20; i++) make(heap, 64 * (i % KEPT_SIZES) + 40);
+  mi_heap_destroy(heap);
+  heap = mi_heap_new();
+  make(heap, 2000);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) use_kept(heap);
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  mi_heap_destroy(heap);
+  atomic_store(&stop, 1);
+  pthread_join(other, NULL);
+}
+
 int main(int argc, char** argv) {
   const int forks = argc > 1 ? atoi(argv[1]) : 50;
   pthread_t threads[THREADS];
@@ -184,5 +240,6 @@ int main(int argc, char** argv) {
   for (size_t t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
   for (size_t i = 0; i < COUNT_OF(own); i++) CHECK(is_whole(own[i]));
   fork_among_ends(5 * forks);
+  fork_beside_kept_pages();
   return 0;
 }
