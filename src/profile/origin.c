@@ -52,7 +52,7 @@ static void enter_module(const mapping_reader_t* r) {
 static void end_module_line(mapping_reader_t* r) {
   r->name[r->length] = 0;
   if (r->part == PART_NAME) {
-    if (strcmp(r->name, r->module) != 0) {
+    if (memcmp(r->name, r->module, r->length + 1) != 0) {
       memcpy(r->module, r->name, MODULE_SIZE);
       r->base = r->start;
     }
