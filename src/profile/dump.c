@@ -133,6 +133,8 @@ void mx_prof_end_unfinished(void) {
   const uint64_t begin = mx_os_clock_msecs();
   for (size_t i = 0; i < UNFINISHED_MAX; i++) {
     unfinished_t* const entry = &unfinished[i];
+    // A filter that the program entered may end it for asking who it is.
+    if (mx_load_acquire(&entry->paths) == NULL) continue;
     while (mx_load_acquire(&entry->paths) != NULL && mx_os_clock_msecs() - begin <= END_MSECS) {
       if (mx_load_relaxed(&entry->process) != (uintptr_t)mx_host_pid()) break;
       mx_os_yield();
