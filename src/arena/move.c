@@ -18,6 +18,7 @@
 #define CHUNK_LEAST ((size_t)16)  // slices
 #define CHUNKS_MOST 16384         // that all in use is
 #define ARENAS_MAX ((size_t)16)
+#define SPARSE_LOOKS 3  // so many chunks in which little is present end a search
 
 static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !mx_arena_has_plots(arena);
@@ -81,19 +82,33 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
+// To move what is hardly present takes longer than the faults that it spares. A search looks at the
+// first chunks, until one holds more; what lies together was mostly used alike.
+static bool is_sparse_chunk(const mx_arena_t* arena, size_t chunk, size_t unit, size_t* looks) {
+  if (*looks == SPARSE_LOOKS) return false;
+  ++*looks;
+  const bool is_sparse = mx_os_is_sparse(mx_arena_slice(arena, chunk), unit * MX_SLICE_SIZE, 1);
+  if (!is_sparse) *looks = SPARSE_LOOKS;
+  return is_sparse;
+}
+
 // By chunks of `unit` slices, of large OS pages only if is_large. False: a part of the run is lost.
 static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
                     size_t unit, bool is_large) {
   mx_check(mx_bits_count(arena->free, index, count) == 0);
   size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
   mx_arena_t* from = NULL;
-  size_t below = 0;
+  size_t below = 0, looks = 0;
   for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
     if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
     if (mx_arena_has_present(arena, to, unit)) continue;
     for (bool done = false; !done;) {
       const size_t chunk =
           (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit, is_large));
+      if (chunk != SIZE_MAX && is_sparse_chunk(from, chunk, unit, &looks)) {
+        if (looks == SPARSE_LOOKS) return true;
+        continue;
+      }
       if (chunk != SIZE_MAX) {
         const move_t result = move_chunk(arenas, from, chunk, arena, to, unit);
         if (result == MOVE_TORN) return false;

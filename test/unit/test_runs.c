@@ -264,6 +264,23 @@ static void test_moving(void) {
   give_back(&given);
 }
 
+// What is hardly present stays where it is: to move it takes longer than the faults that it spares.
+static void test_sparse(void) {
+  mi_option_set(mi_option_purge_delay, 100000);
+  mx_arenas_purge(arenas(), true);
+  mx_slices_t waits, fresh;
+  if (!take(MOVED, -1, false, &waits) || !take(2 * MOVED, -1, false, &fresh)) return;
+  for (size_t i = 0; i < MOVED; i++) waits.start[i * MX_SLICE_SIZE] = 1;
+  mx_arena_touch(waits.arena, waits.start, MOVED * MX_SLICE_SIZE);
+  const bool is_sparse = mx_os_is_sparse(waits.start, MOVED * MX_SLICE_SIZE, 1);
+  give_back(&waits);
+  const intptr_t purgeable = mx_load_relaxed(&arenas()->purgeable);
+  EXPECT(purgeable >= (intptr_t)MOVED);
+  EXPECT(mx_slices_move_in(arenas(), fresh.arena, fresh.index, fresh.count));
+  EXPECT(!is_sparse || mx_load_relaxed(&arenas()->purgeable) == purgeable);
+  give_back(&fresh);
+}
+
 // Slices of which nothing was used are not accessible any more where only what is in use is; the next
 // use makes them so.
 static void test_unused(void) {
@@ -318,6 +335,7 @@ int main(void) {
   mi_option_set(mi_option_purge_delay, -1);
   if (!MX_SCATTER) test_growing();
   if (!MX_SCATTER) test_pages_in_used_runs();
+  if (!MX_SCATTER) test_sparse();
   if (!MX_SCATTER) test_moving();
   if (!MX_SCATTER) test_page_ends(100000);
   if (!MX_SCATTER) test_page_ends(-1);
