@@ -109,17 +109,16 @@ static bool seems_locked(const mx_arena_t* arena, size_t index) {
          !mx_os_purge(mx_arena_slice(arena, index), mx_facts.os_page);
 }
 
-// What lies ready is present, too. A negative delay may be one of a program that locked it.
-static void stop_ahead(mx_arenas_t* arenas) {
-  mx_store_relaxed(&is_locked, true);
-  if (mx_option(purge_delay) >= 0) mx_arenas_unmap_free(arenas);
-}
-
-// A program may unlock what it locked. The run is the caller's and fresh.
-static void look_again(const mx_arena_t* arena, size_t index) {
-  static mx_atomic(uint32_t) commits;
-  if (arena->commit_fn != NULL || mx_add_relaxed(&commits, (uint32_t)1) % LOCKED_LOOKS != 0) return;
-  if (!seems_locked(arena, index)) mx_store_relaxed(&is_locked, false);
+// What lies ready is present, too, where memory is locked. A negative delay may be one of a program
+// that locked it. It may be unlocked again, and a call may have failed for another reason.
+mx_cold static void look_for_lock(mx_arenas_t* arenas, const mx_arena_t* arena, size_t index) {
+  static mx_atomic(uint32_t) looks_wanted;
+  const bool before = mx_load_relaxed(&is_locked);
+  if (before && mx_add_relaxed(&looks_wanted, (uint32_t)1) % LOCKED_LOOKS != 0) return;
+  const bool now = seems_locked(arena, index);
+  if (now == before) return;
+  mx_store_relaxed(&is_locked, now);
+  if (now && mx_option(purge_delay) >= 0) mx_arenas_unmap_free(arenas);
 }
 
 void mx_arena_end_at(mx_arena_t* arena, size_t index) {
@@ -140,18 +139,14 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
   if (is_large && result == MX_COMMIT_DONE) {
     mx_arena_fill_large(arena, index, index + count + more);
   }
-  const bool looks = (result == MX_COMMIT_DONE && !is_large);
-  if (more == 0) {
-    if (looks && mx_load_relaxed(&is_locked)) look_again(arena, index);
-    return result;
-  }
-  const bool locks = (looks && seems_locked(arena, index + count));
-  if (result != MX_COMMIT_DONE) {
+  const bool looks = (result == MX_COMMIT_DONE && !is_large && arena->commit_fn == NULL &&
+                      (more > 0 || mx_load_relaxed(&is_locked)));
+  if (result != MX_COMMIT_DONE && more > 0) {
     if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);
   }
-  mx_arena_put_back(arena, index + count, more);
-  if (locks) stop_ahead(arenas);
+  if (more > 0) mx_arena_put_back(arena, index + count, more);
+  if (mx_unlikely(looks)) look_for_lock(arenas, arena, index);
   return result;
 }
 

@@ -314,7 +314,8 @@ static bool is_own(const mx_theap_t* theap, const mx_page_t* page, size_t bin) {
   return owner == (theap->tid & ~MX_OWNER_TAGS) && mx_page_is_valid(page);
 }
 
-static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t bin, size_t most) {
+mx_cold static bool is_list_valid(const mx_theap_t* theap, const mx_page_t* list, size_t bin,
+                                  size_t most) {
   const mx_page_t* before = (list == NULL ? NULL : list->prev);
   size_t count = 0;
   for (const mx_page_t* page = list; page != NULL; before = page, page = page->next) {
@@ -332,7 +333,7 @@ static bool are_full(const mx_page_t* page) {
   return true;
 }
 
-bool mx_theap_is_valid(const mx_theap_t* theap) {
+mx_cold bool mx_theap_is_valid(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const current = theap->bins.current[bin];
     if (current != &mx_page_none && (current->used == 0 || !is_own(theap, current, bin))) {
@@ -448,7 +449,7 @@ static bool verify_list(const mx_page_t* page) {
   return is_sound;
 }
 
-bool mx_theap_verify(const mx_theap_t* theap) {
+mx_cold bool mx_theap_verify(const mx_theap_t* theap) {
   bool is_sound = true;
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const page = theap->bins.current[bin];

@@ -397,7 +397,7 @@ void mx_page_end_tags(const mx_page_t* page) {
   }
 }
 
-bool mx_page_is_valid(const mx_page_t* page) {
+mx_cold bool mx_page_is_valid(const mx_page_t* page) {
   mx_check(page != &mx_page_none);
   if (page->capacity > page->reserved || page->used > page->capacity + 1) return false;
   size_t count = 0;
