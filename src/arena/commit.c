@@ -17,7 +17,8 @@
 #define MORE_LEAST ((size_t)2)
 #define MORE_MOST ((size_t)1024)
 
-#define LOCKED_LOOKS 64  // commits between two looks whether memory is still locked
+#define LOCK_LOOK_FROM 16  // slices beyond a request are worth a look whether memory is locked, and
+#define LOCKED_LOOKS 64    // so many commits one whether it still is
 
 // Fresh memory was locked when this was last looked at (mlockall).
 static mx_at_start mx_atomic(bool) is_locked;
@@ -140,7 +141,7 @@ static mx_commit_t commit_with_more(mx_arenas_t* arenas, mx_arena_t* arena, size
     mx_arena_fill_large(arena, index, index + count + more);
   }
   const bool looks = (result == MX_COMMIT_DONE && !is_large && arena->commit_fn == NULL &&
-                      (more > 0 || mx_load_relaxed(&is_locked)));
+                      (more >= LOCK_LOOK_FROM || mx_load_relaxed(&is_locked)));
   if (result != MX_COMMIT_DONE && more > 0) {
     if (result == MX_COMMIT_TAKEN) mx_arena_end_at(arena, index + count);
     result = commit_run(arena, index, count, is_zero);
