@@ -135,7 +135,8 @@ static void follow_sampling(mx_theap_t* theap) {
   theap->sampling.mean = mean;
   theap->sampling.until_sample = draw_sample(mean);
   // Where the program says how far it is, that is what is kept of it.
-  if (is_told()) theap->sampling.mean = (size_t)theap->sampling.until_sample;
+  theap->sampling.is_told = is_told();
+  if (theap->sampling.is_told) theap->sampling.mean = (size_t)theap->sampling.until_sample;
 }
 
 void mx_sample_apply(void) {
@@ -250,7 +251,7 @@ static void* alloc_special(mx_theap_t* theap, const mx_request_t* request, bool 
   const size_t mean = theap->sampling.mean;
   if (p == NULL) p = alloc_noted(theap, request);
   if (p == NULL) return NULL;
-  if (is_told()) {
+  if (theap->sampling.is_told) {
     tell_note(theap, p, request->size);
     return p;
   }
@@ -267,7 +268,7 @@ static void* take_turn(mx_theap_t* theap, const mx_request_t* request) {
   mx_check(theap->sampling.is_on && theap->sampling.credit == 0);
   const bool is_sample = (theap->sampling.until_sample <= 0);
   if (is_guard) theap->sampling.until_guard = draw_guard(can_be_guarded(theap) ? rate_now() : 0);
-  if (is_sample && !is_told()) {
+  if (is_sample && !theap->sampling.is_told) {
     theap->sampling.until_sample = draw_sample(theap->sampling.mean);
   }
   if (request->size == 0 || mx_tls(is_paused)) return NULL;

@@ -66,6 +66,7 @@ typedef struct mx_theap_sampling_s {
   size_t credit;         // bytes that are counted already, and need no more than that; see sample.h
   bool is_on;            // allocations are counted
   bool has_guards;       // until_guard is counted, too
+  bool is_told;          // the program's own profiler sees the samples
   uint32_t seen;         // the state of sampling that it follows; while it is on:
   int64_t until_guard;   // allocations up to the next guarded block,
   int64_t until_sample;  // bytes up to the profiler's next sample, and the mean

@@ -2,9 +2,12 @@
 // A profiler of the program's own: what it is told of, and that its answers are kept to.
 #include <mimalloc-prof.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "expect.h"
 
@@ -63,6 +66,50 @@ static void test_refused(void) {
   before[1] = (char*)mi_malloc(LARGE);
   mi_prof_stop();
   EXPECT(told == 0 && freed == 0);
+}
+
+static atomic_int hand_over;  // 1: another thread is to do so, 2: it has
+
+static void* hand_over_once(void* arg) {
+  while (atomic_load(&hand_over) == 0) sched_yield();
+  mi_prof_stop();
+  EXPECT(mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
+  atomic_store(&hand_over, 2);
+  return arg;
+}
+
+static bool mi_cdecl commit_and_hand_over(bool commit, void* start, size_t size, bool* is_zero,
+                                          void* arg) {
+  (void)start, (void)size;
+  if (commit && *(bool*)arg && atomic_load(&hand_over) == 0) {
+    atomic_store(&hand_over, 1);
+    while (atomic_load(&hand_over) != 2) sched_yield();
+  }
+  if (is_zero != NULL) *is_zero = commit;
+  return true;
+}
+
+// While another thread is about to have a sample of the library's own profiler.
+static void test_meanwhile(void) {
+  static bool is_due = false;
+  const size_t room = 64 * LARGE;
+  mi_arena_id_t id;
+  pthread_t thread;
+  void* const p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(p != MAP_FAILED && pthread_create(&thread, NULL, hand_over_once, NULL) == 0);
+  EXPECT(mi_manage_memory(p, room, false, false, true, -1, true, &commit_and_hand_over, &is_due,
+                          &id));
+  mi_heap_t* const heap = mi_heap_new_in_arena(id);
+  EXPECT(heap != NULL && mi_prof_start(1));
+  mi_free(mi_heap_malloc(heap, 64));
+  is_due = true;
+  void* const block = mi_heap_malloc(heap, 8 * LARGE);
+  EXPECT(block != NULL && atomic_load(&hand_over) == 2);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  EXPECT(told == 0 && thresholds_missed == 0);
+  mi_free(block);
+  EXPECT(freed == 0);
+  mi_heap_delete(heap);
 }
 
 // Each allocation counts, so there is one sample for each distance.
@@ -204,7 +251,7 @@ int main(void) {
   mi_option_set(mi_option_prof_rate, 4096);
   mi_option_set(mi_option_prof_memory, 1024);
   test_refused();
-  EXPECT(mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
+  test_meanwhile();
   EXPECT(!mi_profiler_enable(sizeof(mine_t), on_alloc, on_free));
   EXPECT(!mi_prof_start(4096) && !mi_prof_is_enabled());
   test_distances();
