@@ -73,10 +73,13 @@ static mx_heap_t* take_record(mx_subproc_t* subproc, mx_heap_t** at) {
 void mx_heap_cache_drop(mx_heap_t* heap) {
   mx_arenas_t* const arenas = &heap->subproc->arenas;
   mx_call_enter();  // what goes is on no list, as a vanished thread's
-  const uint32_t count = mx_load_relaxed(&heap->cached_count);
-  mx_check(count <= MX_HEAP_CACHED_MAX);
-  for (uint32_t i = 0; i < count; i++) mx_page_drop(arenas, heap->cached[i]);
-  mx_store_relaxed(&heap->cached_count, 0u);
+  mx_check(mx_load_relaxed(&heap->cached_count) <= MX_HEAP_CACHED_MAX);
+  // What goes is not kept any more, for a fork in between.
+  for (uint32_t left = mx_load_relaxed(&heap->cached_count); left-- > 0;) {
+    mx_store_relaxed(&heap->cached_count, left);
+    mx_fence_compiler();
+    mx_page_drop(arenas, heap->cached[left]);
+  }
   mx_call_leave();
 }
 

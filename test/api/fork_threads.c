@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +219,74 @@ static void fork_beside_kept_pages(void) {
   pthread_join(other, NULL);
 }
 
+// ---- pages that a heap's record gives back -----------------------------------------------------
+
+enum { DROP_ROOM = 64 << 20, DROP_BLOCKS = 40 };
+
+static atomic_int gives_back, given, goes_on;  // given: pieces; goes_on: the fork is over
+static mi_arena_id_t apart;
+
+// The thread stays in the middle, when one piece is free already.
+static bool mi_cdecl commit_slowly(bool commit, void* start, size_t size, bool* is_zero,
+                                   void* arg) {
+  (void)arg;
+  if (!commit && atomic_load(&gives_back) && atomic_fetch_add(&given, 1) == 1) {
+    while (!atomic_load(&goes_on)) usleep(1000);
+  }
+  if (!commit) madvise(start, size, MADV_DONTNEED);
+  if (is_zero != NULL) *is_zero = true;
+  return true;
+}
+
+static void* give_back(void* arg) {
+  mi_heap_t* heap = mi_heap_new();
+  for (size_t i = 0; i < KEPT_SIZES * 3; i++) make(heap, (size_t)16 << (i % KEPT_SIZES));
+  mi_heap_destroy(heap);
+  atomic_store(&gives_back, 1);
+  heap = mi_heap_new_in_arena(apart);  // in the same record
+  atomic_store(&gives_back, 0);
+  atomic_fetch_add(&given, 100);  // where records keep nothing
+  mi_heap_destroy(heap);
+  return arg;
+}
+
+// What the other thread gave back is this one's by now, and is no page of that record any more.
+static void fork_amid_giving_back(void) {
+  record_t* blocks[DROP_BLOCKS];
+  mi_arena_id_t id;
+  pthread_t other;
+  char* const room = (char*)mmap(NULL, 2 * (size_t)DROP_ROOM, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(room != (char*)MAP_FAILED);
+  const long delay = mi_option_get(mi_option_purge_delay);
+  mi_option_set(mi_option_purge_delay, 0);
+  mi_collect(true);
+  CHECK(mi_manage_memory(room, DROP_ROOM, false, false, true, -1, false, &commit_slowly, NULL,
+                         &id));
+  CHECK(mi_manage_memory(room + DROP_ROOM, DROP_ROOM, true, false, true, -1, true, NULL, NULL,
+                         &apart));
+  CHECK(pthread_create(&other, NULL, &give_back, NULL) == 0);
+  while (atomic_load(&given) < 2) usleep(1000);
+  for (size_t i = 0; i < DROP_BLOCKS; i++) blocks[i] = make(NULL, 700 + 100 * i);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(CHILD_SECONDS);
+    mi_free(make(NULL, 40000));
+    for (size_t i = 0; i < DROP_BLOCKS; i++) {
+      CHECK(mi_usable_size(blocks[i]) > 0 && is_whole(blocks[i]));
+    }
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  atomic_store(&goes_on, 1);
+  pthread_join(other, NULL);
+  for (size_t i = 0; i < DROP_BLOCKS; i++) mi_free(blocks[i]);
+  mi_option_set(mi_option_purge_delay, delay);
+}
+
 int main(int argc, char** argv) {
   const int forks = argc > 1 ? atoi(argv[1]) : 50;
   pthread_t threads[THREADS];
@@ -241,5 +310,6 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < COUNT_OF(own); i++) CHECK(is_whole(own[i]));
   fork_among_ends(5 * forks);
   fork_beside_kept_pages();
+  fork_amid_giving_back();
   return 0;
 }
