@@ -229,6 +229,25 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
   }
 }
 
+// How many of a plot's slices are not free is what its references say but for its heap's own one.
+// What a vanished thread had claimed to purge it, or had not noted yet, was none: so none is counted
+// while such slices become free, and all are counted anew behind that. The plot of a heap that is no
+// more keeps one too many, and serves no other heap in this process.
+#define PLOT_IS_HELD (SIZE_MAX / 2)
+
+static void hold_plots(const mx_arena_t* arena, bool is_over) {
+  if (!MX_ISOLATE || arena->plots == NULL || mx_load_relaxed(&arena->is_spent) != 0) return;
+  for (size_t first = 0; first < arena->slices; first += MX_WORD_BITS) {
+    mx_plot_t* const plot = &arena->plots[first / MX_WORD_BITS];
+    const size_t count = mx_min(arena->slices - first, MX_WORD_BITS);
+    const size_t used = count - mx_bits_count(arena->free, first, count);
+    const bool is_held = (mx_load_relaxed(&plot->refs) > PLOT_IS_HELD / 2);
+    if (!is_over && used > 0) mx_store_relaxed(&plot->refs, PLOT_IS_HELD);
+    if (!is_over || !is_held) continue;
+    mx_store_relaxed(&plot->refs, mx_load_relaxed(&plot->partition) != 0 ? used + 1 : 0);
+  }
+}
+
 static void repair_arenas(mx_arenas_t* arenas) {
   size_t adoptable = ADOPTED_MOST;
   mx_store_relaxed(&arenas->purging, 0);
@@ -236,7 +255,9 @@ static void repair_arenas(mx_arenas_t* arenas) {
   intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
+    hold_plots(arena, false);
     repair_arena(arenas, arena, &adoptable);
+    hold_plots(arena, true);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_check(left <= arena->slices);

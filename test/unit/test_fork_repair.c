@@ -380,6 +380,36 @@ static void numbers_differ(void) {
   close(ends[1]);
 }
 
+// ---- plots -------------------------------------------------------------------------------------
+
+// A thread that vanished was purging a free slice: no reference of its plot goes with that.
+static void purged_in_plot(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  const mx_page_t* const page = mx_pagemap_get(mi_heap_malloc(heap, 100));
+  pthread_t thread;
+  if (page->arena == NULL || page->arena->plots == NULL) return;
+  EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
+  sem_wait(&ready);
+  const mx_plot_t* const plot = &page->arena->plots[page->slice_index / MX_WORD_BITS];
+  const size_t refs = mx_load_relaxed(&plot->refs);
+  size_t at = page->slice_index / MX_WORD_BITS * MX_WORD_BITS, claimed = 0;
+  for (const size_t end = at + MX_WORD_BITS; at < end; at++) {
+    if (mx_bits_test(page->arena->free, at)) claimed += mx_arena_claim(page->arena, at, 1);
+  }
+  EXPECT(claimed > refs);
+  const pid_t child = fork();
+  if (child == 0) {
+    mi_collect(false);
+    EXPECT(mx_bits_test(page->arena->free, at - 1));
+    EXPECT(mx_load_relaxed(&plot->refs) == refs && mx_load_relaxed(&plot->partition) != 0);
+    _exit(failures);
+  }
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   pthread_t thread;
   sem_init(&ready, 0, 0);
@@ -397,6 +427,7 @@ int main(void) {
   pthread_join(thread, NULL);
   if (MX_HOLES && !MX_RANDOM_ORDER) page_becomes_another();
   flags_are_free();
+  purged_in_plot();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
