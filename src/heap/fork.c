@@ -229,10 +229,10 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
   }
 }
 
-// How many of a plot's slices are not free is what its references say but for its heap's own one.
-// What a vanished thread had claimed to purge it, or had not noted yet, was none: so none is counted
-// while such slices become free, and all are counted anew behind that. The plot of a heap that is no
-// more keeps one too many, and serves no other heap in this process.
+// The references of a plot are its slices that are not free, and its heap's own one. What a thread
+// that vanished had claimed to purge it, or had not noted yet, was none: so none is counted while
+// such slices become free, and all is counted anew behind that. The plot of a heap that is no more
+// keeps one too many, and serves no other heap in this process.
 #define PLOT_IS_HELD (SIZE_MAX / 2)
 
 static void hold_plots(const mx_arena_t* arena, bool is_over) {
