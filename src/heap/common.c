@@ -107,7 +107,7 @@ static mx_page_t* hold_common(mx_page_t* page) {
 static mx_page_t* take_listed(mx_theap_t* theap, size_t bin, size_t whole) {
   mx_page_t* const page = mx_page_reclaim_briefly(theap->heap, whole);
   if (page == NULL) return NULL;
-  mx_check(page->bin == whole && mx_page_has_free(page));
+  mx_check(page->bin == whole && (page->used == 0 || mx_page_has_free(page)));
   if (whole == bin && mx_page_theap(page) != NULL) {
     mx_page_own_again(page);
     mx_theap_adopt(theap, page);
