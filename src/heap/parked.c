@@ -71,7 +71,6 @@ typedef struct holding_s {
 static void hold_page(holding_t* sum, const mx_page_t* page, uint32_t used) {
   sum->slices += page->slice_count;
   if (used == 0) return;
-  mx_check(used <= page->capacity && page->capacity <= page->reserved);
   const uint32_t freed = mx_remote_list_of(mx_load_relaxed(&page->remote)).count;
   sum->carved += page->capacity * page->block_size;
   sum->live += (used - mx_min(freed, used)) * page->block_size;
