@@ -18,7 +18,10 @@
 #define CHUNK_LEAST ((size_t)16)  // slices
 #define CHUNKS_MOST 16384         // that all in use is
 #define ARENAS_MAX ((size_t)16)
-#define SPARSE_LOOKS 3  // so many chunks in which little is present end a search
+#define SPARSE_LOOKS ((size_t)3)  // so many chunks in which little is present end a search
+// Slices of the run, or of all that is in use, for a search to look.
+#define LOOK_LEAST (4 * MX_MIB / MX_SLICE_SIZE)
+#define LOOK_IN_USE (64 * MX_MIB / MX_SLICE_SIZE)
 
 static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !mx_arena_has_plots(arena);
@@ -82,48 +85,76 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
+// Where a search for chunks has come to: from the last arena to the first, and down in each.
+typedef struct search_s {
+  mx_arenas_t* arenas;
+  mx_arena_t* from;  // NULL before the first
+  size_t next;       // the arenas in front of this one are left
+  size_t below;      // so are the slices of `from` in front of this one
+  size_t looks;      // that may still be made
+} search_t;
+
+static bool next_arena(search_t* s, int numa_node) {
+  while (s->next > 0) {
+    s->from = mx_arena_at(s->arenas, --s->next);
+    if (!takes_part(s->from) || s->from->numa_node != numa_node) continue;
+    s->below = s->from->slices;
+    return true;
+  }
+  return false;
+}
+
 // To move what is hardly present takes longer than the faults that it spares. A search looks at the
 // first chunks, until one holds more; what lies together was mostly used alike.
-static bool is_sparse_chunk(const mx_arena_t* arena, size_t chunk, size_t unit, size_t* looks) {
-  if (*looks == SPARSE_LOOKS) return false;
-  ++*looks;
-  const bool is_sparse = mx_os_is_sparse(mx_arena_slice(arena, chunk), unit * MX_SLICE_SIZE, 1);
-  if (!is_sparse) *looks = SPARSE_LOOKS;
+static bool is_sparse_chunk(search_t* s, size_t chunk, size_t unit) {
+  if (s->looks == 0) return false;
+  s->looks--;
+  const uint8_t* const start = mx_arena_slice(s->from, chunk);
+  const bool is_sparse = mx_os_is_sparse(start, unit * MX_SLICE_SIZE, 1);
+  if (!is_sparse) s->looks = 0;
   return is_sparse;
+}
+
+// SIZE_MAX when there is none, or in each that was looked at is little.
+static size_t find_chunk(search_t* s, size_t unit, bool is_large, int numa_node) {
+  for (;;) {
+    const size_t chunk =
+        (s->from == NULL ? SIZE_MAX : find_purgeable(s->from, &s->below, unit, is_large));
+    if (chunk == SIZE_MAX) {
+      if (!next_arena(s, numa_node)) return SIZE_MAX;
+    } else if (!is_sparse_chunk(s, chunk, unit)) {
+      return chunk;
+    } else if (s->looks == 0) {
+      return SIZE_MAX;
+    }
+  }
 }
 
 // By chunks of `unit` slices, of large OS pages only if is_large. False: a part of the run is lost.
 static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                    size_t unit, bool is_large) {
+                    size_t unit, size_t looks, bool is_large) {
   mx_check(mx_bits_count(arena->free, index, count) == 0);
-  size_t source = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
-  mx_arena_t* from = NULL;
-  size_t below = 0, looks = 0;
+  const size_t last = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
+  search_t search = {arenas, NULL, last, 0, looks};
   for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
     if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
     if (mx_arena_has_present(arena, to, unit)) continue;
-    for (bool done = false; !done;) {
-      const size_t chunk =
-          (from == NULL ? SIZE_MAX : find_purgeable(from, &below, unit, is_large));
-      if (chunk != SIZE_MAX && is_sparse_chunk(from, chunk, unit, &looks)) {
-        if (looks == SPARSE_LOOKS) return true;
-        continue;
-      }
-      if (chunk != SIZE_MAX) {
-        const move_t result = move_chunk(arenas, from, chunk, arena, to, unit);
-        if (result == MOVE_TORN) return false;
-        done = (result == MOVE_DONE);
-        continue;
-      }
-      do {
-        if (source == 0) return true;
-        from = mx_arena_at(arenas, --source);
-      } while (!takes_part(from) || from->numa_node != arena->numa_node);
-      below = from->slices;
+    move_t result = MOVE_REFUSED;
+    while (result == MOVE_REFUSED) {
+      const size_t chunk = find_chunk(&search, unit, is_large, arena->numa_node);
+      if (chunk == SIZE_MAX) return true;
+      result = move_chunk(arenas, search.from, chunk, arena, to, unit);
     }
+    if (result == MOVE_TORN) return false;
     mx_arena_touch(arena, mx_arena_slice(arena, to), unit * MX_SLICE_SIZE);
   }
   return true;
+}
+
+// Where a filter entered meanwhile ends the process for asking whether there is one, a program with
+// little memory and no block of several large OS pages is not to notice.
+static size_t looks_for(size_t count, intptr_t in_use) {
+  return count >= LOOK_LEAST || in_use >= (intptr_t)LOOK_IN_USE ? SPARSE_LOOKS : 0;
 }
 
 bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -132,8 +163,8 @@ bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   const intptr_t in_use = mx_load_relaxed(&arenas->in_use);
   size_t unit = CHUNK_LEAST;
   while ((intptr_t)unit < in_use / CHUNKS_MOST) unit *= 2;
-  const size_t large = mx_facts.large_page / MX_SLICE_SIZE;
+  const size_t large = mx_facts.large_page / MX_SLICE_SIZE, looks = looks_for(count, in_use);
   return (large <= CHUNK_LEAST ||
-          move_in(arenas, arena, index, count, mx_max(large, unit), true)) &&
-         move_in(arenas, arena, index, count, unit, false);
+          move_in(arenas, arena, index, count, mx_max(large, unit), looks, true)) &&
+         move_in(arenas, arena, index, count, unit, looks, false);
 }

@@ -153,6 +153,18 @@ static void large(void) {
   }
 }
 
+// Freed blocks lie between others, so that longer ones begin elsewhere: what waits may move there.
+static void apart(void) {
+  enum { SMALL = 16, LONG = 4 };
+  void* small_ones[SMALL];
+  void* long_ones[LONG];
+  for (int i = 0; i < SMALL; i++) small_ones[i] = signed_block(MIB + MIB / 2);
+  for (int i = 0; i < SMALL; i += 2) verify_free(small_ones[i]);
+  for (int i = 0; i < LONG; i++) long_ones[i] = signed_block(3 * MIB);
+  for (int i = 0; i < LONG; i++) verify_free(long_ones[i]);
+  for (int i = 1; i < SMALL; i += 2) verify_free(small_ones[i]);
+}
+
 static void* resized(void* p, size_t size) {
   const size_t old = ((block_t*)p)->size;
   errno = 0;
@@ -422,6 +434,10 @@ static void play(const char* name) {
     return;
   }
   if (strcmp(name, "leave") == 0) leave();
+  if (strcmp(name, "apart") == 0) {
+    apart();
+    return;
+  }
   if (step(name)) return;
   end(2, "no such scene", 0);
 }

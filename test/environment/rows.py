@@ -282,10 +282,10 @@ def check_calls():
 
 
 # Threads before it, since glibc asks once how many processors there are.
-BOX = ["load", "small", "threads", "box", "small", "grow", "zero", "align", "give", "threads", "fork",
-       "waves=300"]
+BOX = ["load", "small", "threads", "box", "small", "grow", "zero", "align", "apart", "give", "threads",
+       "fork", "waves=300"]
 # And before anything but the start was done, by one thread.
-BOX_FIRST = ["load", "box", "small", "grow", "zero", "align", "give", "waves=300"]
+BOX_FIRST = ["load", "box", "small", "grow", "zero", "align", "apart", "give", "waves=300"]
 
 
 def sandboxes(is_secure):
