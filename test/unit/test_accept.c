@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../include/mimalloc.h"
+#include "../../src/alloc/tags.h"
 #include "../../src/heap/theap.h"
 #include "../../src/heap/thread_life.h"
 #include "../../src/mem/vmem.h"
@@ -14,6 +15,7 @@
 #include "../../src/page/ends.h"
 #include "../../src/page/remote.h"
 #include "../../src/page/state.h"
+#include "../page_of.h"
 
 #define SIZE 500
 #define BLOCKS 24
@@ -140,7 +142,9 @@ static void test_repair(void) {
 
 // A free block whose link leads nowhere or out of the page, and one that was not clear.
 static void test_verify(mi_heap_t* heap) {
-  for (int i = BLOCKS / 2; i < BLOCKS; i++) mi_free(blocks[i]);
+  for (int i = BLOCKS / 2; i < BLOCKS; i++) {
+    mi_free(mx_has_tags() ? mx_tags_again(blocks[i]) : blocks[i]);
+  }
   mx_page_collect(page);
   EXPECT(mx_page_verify(page) && mi_heap_verify(heap) && mi_heap_verify(NULL));
   mx_block_t* const b = page->free;
@@ -184,7 +188,7 @@ static void test_verify_huge(mi_heap_t* heap) {
   const size_t size = ((size_t)3 << 20) - 24;
   for (mi_heap_t* h = heap; h != NULL; h = (h == heap ? mi_heap_main() : NULL)) {
     unsigned char* const p = (unsigned char*)mi_heap_malloc(h, size);
-    unsigned char* const at = (mx_page_is_apart(mx_pagemap_get(p)) ? p - 3 : p + size);
+    unsigned char* const at = (mx_page_is_apart(page_of(p)) ? p - 3 : p + size);
     EXPECT(mi_heap_verify(h));
     *at ^= 0x41;
     errors[1] = 0;
@@ -197,15 +201,18 @@ static void test_verify_huge(mi_heap_t* heap) {
 }
 
 int main(void) {
+  allow_damage();
   mi_option_set(mi_option_max_errors, 0);
   mi_register_error(&on_error, NULL);
   mi_heap_t* const heap = mi_heap_new();
   void* const in_front = mi_heap_malloc(heap, 2 * SIZE);
-  for (int i = 0; i < BLOCKS; i++) blocks[i] = (mx_block_t*)mi_heap_malloc(heap, SIZE);
-  page = mx_pagemap_get(blocks[0]);
+  for (int i = 0; i < BLOCKS; i++) {
+    blocks[i] = (mx_block_t*)mx_tag_strip(mi_heap_malloc(heap, SIZE));
+  }
+  page = page_of(blocks[0]);
   int count = 0;
   for (int i = 0; i < BLOCKS; i++) {
-    if (mx_pagemap_get(blocks[i]) == page) blocks[count++] = blocks[i];
+    if (page_of(blocks[i]) == page) blocks[count++] = blocks[i];
   }
   if (count < BLOCKS) return 77;
   static const char* const twice[] = {"0000", "1000", "0100", "0001",

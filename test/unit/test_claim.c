@@ -8,6 +8,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/heap/theap.h"
 #include "../../src/heap/thread_life.h"
+#include "../page_of.h"
 
 #define BLOCKS 600
 #define PAGES_MIN 6
@@ -38,7 +39,7 @@ static void* leave_and_wait(void* size) {
 
 static bool is_of_new_page(size_t i) {
   for (size_t k = 0; k < i; k++) {
-    if (mx_pagemap_get(left[k]) == mx_pagemap_get(left[i])) return false;
+    if (page_of(left[k]) == page_of(left[i])) return false;
   }
   return true;
 }
@@ -57,7 +58,7 @@ static size_t owned(void** firsts, size_t pages) {
   const uintptr_t self = mx_thread_theap()->tid;
   size_t count = 0;
   for (size_t i = 0; i < pages; i++) {
-    count += ((mx_load_relaxed(&mx_pagemap_get(firsts[i])->owner) & ~MX_OWNER_TAGS) == self);
+    count += ((mx_load_relaxed(&page_of(firsts[i])->owner) & ~MX_OWNER_TAGS) == self);
   }
   return count;
 }
@@ -86,10 +87,10 @@ static void taken_from_others(size_t size, size_t at_first) {
   const size_t pages = new_pages(firsts);
   for (size_t i = 0; i < pages; i++) mi_free(firsts[i]);
   EXPECT(owned(firsts, pages) == at_first);
-  mx_page_t* const page = mx_pagemap_get(firsts[PAGES_MIN - 1]);
+  mx_page_t* const page = page_of(firsts[PAGES_MIN - 1]);
   EXPECT(mx_load_relaxed(&page->owner) == 0);
   for (size_t i = 0; i < BLOCKS && !is_mine(page); i++) {
-    if (mx_pagemap_get(left[i]) != page || left[i] == firsts[PAGES_MIN - 1]) continue;
+    if (page_of(left[i]) != page || left[i] == firsts[PAGES_MIN - 1]) continue;
     mi_free(left[i]);
     EXPECT(is_mine(page) == (page->capacity - page->used > page->reserved / POOR));
   }
@@ -119,10 +120,10 @@ static void last_of_a_page(size_t size) {
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, leave, &size) == 0 && pthread_join(thread, NULL) == 0);
   void* const last = left[BLOCKS / 2];
-  const mx_page_t* const page = mx_pagemap_get(last);
+  const mx_page_t* const page = page_of(last);
   mi_option_set(mi_option_page_reclaim_on_free, -1);
   for (size_t i = 0; i < BLOCKS; i++) {
-    if (left[i] != last && mx_pagemap_get(left[i]) == page) mi_free(left[i]);
+    if (left[i] != last && page_of(left[i]) == page) mi_free(left[i]);
   }
   EXPECT(mx_load_relaxed(&page->owner) == 0 && page->used == 1);
   mi_option_set(mi_option_page_reclaim_on_free, 1);

@@ -14,6 +14,7 @@
 #include "../../src/page/holes.h"
 #include "../../src/page/remote.h"
 #include "../audit.h"
+#include "../page_of.h"
 #include "../told.h"
 
 #define MANY 16      // threads, the main one among them
@@ -29,8 +30,6 @@ static size_t kept_count;
 
 #define EXPECT(cond) \
   ((cond) ? (void)0 : (void)(printf("FAIL line %d: %s\n", __LINE__, #cond), failures++))
-
-static mx_page_t* page_of(const void* p) { return mx_pagemap_get(p); }
 
 static bool is_common(const void* p) {
   const mx_page_t* const page = page_of(p);

@@ -10,6 +10,7 @@
 #include "../../src/base/facts.h"
 #include "../../src/heap/dense.h"
 #include "../../src/os/os.h"
+#include "../page_of.h"
 
 #define SIZE ((size_t)12 << 20)
 #define MANY 32
@@ -34,7 +35,7 @@ static void count_small(void) {
   int small = 0;
   for (int i = 0; i < MANY; i++) {
     blocks[i] = (unsigned char*)mi_malloc(SIZE);
-    const mx_page_t* const page = mx_pagemap_get(blocks[i]);
+    const mx_page_t* const page = page_of(blocks[i]);
     if (page->arena != NULL) small += !mx_bits_test(page->arena->large, page->slice_index);
     else small = MANY / 16;
   }
@@ -45,7 +46,7 @@ static void count_small(void) {
 // What a block of `size` bytes takes.
 static size_t taken_for(size_t size) {
   void* const p = fresh_block_of(size);
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   const size_t taken = page->slice_count * MX_SLICE_SIZE;
   mi_free(p);
   return taken;
@@ -58,7 +59,7 @@ static void ends_are_large(void) {
   EXPECT(taken_for(SIZE - mx_facts.large_page / 2) < SIZE);
   // All of it counts as present, so that all of it goes back.
   unsigned char* const p = fresh_block_of(SIZE - 4 * MX_SLICE_SIZE);
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   const mx_arena_t* const arena = page->arena;
   const size_t index = page->slice_index, count = page->slice_count;
   memset(p, 1, SIZE - 4 * MX_SLICE_SIZE);
@@ -79,7 +80,7 @@ static void room_is_not_used(void) {
   unsigned char* const behind = (unsigned char*)mi_malloc(SIZE);
   memset(p, 1, SIZE);
   p = (unsigned char*)mi_realloc(p, more);
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   if (page->arena != NULL) {
     const size_t present = mx_arena_present_in(page->arena, page->slice_index, page->slice_count);
     EXPECT(present <= (more + mx_facts.large_page) / mx_facts.os_page);
@@ -143,7 +144,7 @@ static void differ_two_away(void) {
 static size_t left_of_vast(size_t parts) {
   mi_collect(true);
   unsigned char* const p = (unsigned char*)mi_malloc(VAST);
-  const mx_arena_t* const arena = mx_pagemap_get(p)->arena;
+  const mx_arena_t* const arena = page_of(p)->arena;
   memset(p, 1, VAST / parts);
   mi_free(p);
   if (arena == NULL) return 0;  // a mapping of its own, which is gone

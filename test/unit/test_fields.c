@@ -9,6 +9,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/service/amounts.h"
 #include "../../src/service/stats.h"
+#include "../page_of.h"
 
 static int failures;
 
@@ -111,7 +112,7 @@ static void expect_blocks(const char* what, const mi_stats_t* before, mi_heap_t*
   const mi_stats_t* const now = &stats;
   const int known = failures;
   seen_t seen = {0, 0, 0, 0};
-  const size_t size = mx_pagemap_get(blocks[0])->block_size, bin = mx_stats_bin_of(size);
+  const size_t size = page_of(blocks[0])->block_size, bin = mx_stats_bin_of(size);
   EXPECT(mi_heap_visit_blocks(of, false, &see, &seen) && seen.huge == 1 && seen.pages > 2);
   EXPECT(now->malloc_bins[bin].current - before->malloc_bins[bin].current == (int64_t)seen.used);
   EXPECT(now->malloc_normal.current - before->malloc_normal.current == (int64_t)(seen.used * size));

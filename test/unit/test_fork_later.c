@@ -11,6 +11,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/page/remote.h"
 #include "../audit.h"
+#include "../page_of.h"
 
 #define OWNERS 3
 #define TAKERS 4
@@ -62,7 +63,7 @@ static void* own_crowd(void* arg) {
   const mx_page_t* last = NULL;
   for (size_t i = 0; i < CROWD_BLOCKS; i++) crowd[i] = mi_malloc(CROWD_SIZE);
   for (size_t i = 0; i < CROWD_BLOCKS; i++) {
-    const mx_page_t* const page = mx_pagemap_get(crowd[i]);
+    const mx_page_t* const page = page_of(crowd[i]);
     if (page == last) continue;
     last = page;
     mi_free(crowd[i]);
@@ -112,7 +113,7 @@ static void* take(void* arg) {
 static int ends_at_once(void) {
   EXPECT(mx_call_is_pending() == sets_right_later);
   for (size_t i = 0; i < OWNERS; i++) {
-    const mx_page_t* const page = mx_pagemap_get(live[i][1]);
+    const mx_page_t* const page = page_of(live[i][1]);
     EXPECT(!mx_page_has_thread(page) || mx_page_is_mine(page));
   }
   EXPECT(mx_call_is_pending() == sets_right_later);
@@ -127,7 +128,7 @@ static int many_take(void) {
   }
   for (size_t t = 0; t < TAKERS; t++) pthread_join(threads[t], NULL);
   for (size_t i = 0; i < BLOCKS; i++) {
-    EXPECT(kept[i] == NULL || !keeper_forks || mx_page_is_mine(mx_pagemap_get(kept[i])));
+    EXPECT(kept[i] == NULL || !keeper_forks || mx_page_is_mine(page_of(kept[i])));
     mi_free(kept[i]);
   }
   mi_collect(true);
@@ -177,7 +178,7 @@ static int forks_beside(void) {
 static int frees_one(void) {
   mi_free(live[1][1]);
   EXPECT(!mx_call_is_pending());
-  EXPECT(mx_remote_is_empty(mx_pagemap_get(live[1][2])));
+  EXPECT(mx_remote_is_empty(page_of(live[1][2])));
   return audit(&mx_subproc_main);
 }
 
@@ -205,7 +206,7 @@ static int takes_from_crowd(void) {
   mi_free(mi_malloc(CROWD_SIZE));
   const int64_t before = mx_load_relaxed(&mx_process_counters.pages.total);
   for (size_t i = 0; i < CROWD_BLOCKS; i++) {
-    const mx_page_t* const page = mx_pagemap_get(crowd[i]);
+    const mx_page_t* const page = page_of(crowd[i]);
     if (crowd[i] == NULL) continue;
     own += mx_page_is_mine(page);
     others += !mx_page_has_thread(page);
@@ -235,7 +236,7 @@ static void* fork_inside(void* arg) {
     void* const p = mi_malloc(100);
     mx_call_leave();
     EXPECT(mx_tls_theap != &mx_theap_empty && mx_load_relaxed(&mx_tls_theap->heap) != NULL);
-    EXPECT(p != NULL && mx_page_is_mine(mx_pagemap_get(p)));
+    EXPECT(p != NULL && mx_page_is_mine(page_of(p)));
     mi_free(p);
     const int code = one_takes();
     fflush(stdout);

@@ -24,6 +24,7 @@
 #include "../../src/page/holes.h"
 #include "../../src/page/remote.h"
 #include "../audit.h"
+#include "../page_of.h"
 
 #define BLOCKS 40
 #define SIZE ((size_t)1000)
@@ -255,9 +256,9 @@ static void mapper_vanishes(void) {
 static void* keeps_a_page(void* arg) {
   static void* held[FRESH];
   for (int i = 0; i < FRESH; i++) held[i] = mi_malloc(SIZE);
-  mx_page_t* const page = mx_pagemap_get(held[0]);
+  mx_page_t* const page = page_of(held[0]);
   for (int i = 0; i < FRESH; i++) {
-    if (mx_pagemap_get(held[i]) == page) mi_free(held[i]);
+    if (page_of(held[i]) == page) mi_free(held[i]);
   }
   *(mx_page_t**)arg = page;
   sem_post(&ready);
@@ -385,7 +386,7 @@ static void numbers_differ(void) {
 // A thread that vanished was purging a free slice: no reference of its plot goes with that.
 static void purged_in_plot(void) {
   mi_heap_t* const heap = mi_heap_new();
-  const mx_page_t* const page = mx_pagemap_get(mi_heap_malloc(heap, 100));
+  const mx_page_t* const page = page_of(mi_heap_malloc(heap, 100));
   pthread_t thread;
   if (page->arena == NULL || page->arena->plots == NULL) return;
   EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
@@ -412,6 +413,7 @@ static void purged_in_plot(void) {
 
 int main(void) {
   pthread_t thread;
+  allow_damage();
   sem_init(&ready, 0, 0);
   sem_init(&leave, 0, 0);
   numbers_differ();
@@ -420,7 +422,7 @@ int main(void) {
   mi_free(mi_malloc(SIZE));  // this thread has a theap, too
   EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
   sem_wait(&ready);
-  mx_page_t* const page = mx_pagemap_get(live[BLOCKS - 2]);
+  mx_page_t* const page = page_of(live[BLOCKS - 2]);
   EXPECT(page->free != NULL && page->capacity * page->block_size <= 1 << 20);
   for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) try_state(page, i);
   sem_post(&leave);

@@ -12,6 +12,7 @@
 #include "../../src/heap/subproc.h"
 #include "../../src/heap/trim.h"
 #include "../../src/mem/vmem.h"
+#include "../../src/os/tags.h"
 
 #define MIB ((size_t)1024 * 1024)
 
@@ -52,7 +53,7 @@ int main(void) {
   mx_store_release(&arenas->items[last - 1], (mx_arena_t*)NULL);
 
   EXPECT(mi_arena_area(lost, NULL) == NULL && mi_arena_area(behind, NULL) != NULL);
-  EXPECT(mx_arena_of(arenas, p) == mx_arena_at(arenas, last));
+  EXPECT(mx_arena_of(arenas, mx_tag_strip(p)) == mx_arena_at(arenas, last));
   EXPECT(mi_heap_visit_blocks(heap, true, &visit, p) && blocks == 1);
   EXPECT(mi_heap_visit_blocks(heap, true, &visit, huge) && blocks == 2);
   EXPECT(mi_heap_visit_abandoned_blocks(heap, true, &visit, p) && blocks == 2);  // it has an owner

@@ -11,6 +11,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
+#include "../page_of.h"
 
 enum { SIZE = 40000, COUNT = 8 };
 
@@ -55,7 +56,7 @@ static int passes_until_given(const mx_page_t* page, int most) {
 static mx_page_t* leave_one(void) {
   fill();
   free_all_but(COUNT / 2);
-  mx_page_t* const page = mx_pagemap_get(blocks[COUNT / 2]);
+  mx_page_t* const page = page_of(blocks[COUNT / 2]);
   mx_clear_bit(mx_tls_theap->trimming.slack, page->bin);  // as a round does
   return page;
 }
@@ -137,7 +138,7 @@ static void leave_some(void) {
 
 static bool all_went(void) {
   bool all = true;
-  for (int i = 0; i < MANY; i += EVERY) all &= mx_page_has_holes(mx_pagemap_get(many[i]));
+  for (int i = 0; i < MANY; i += EVERY) all &= mx_page_has_holes(page_of(many[i]));
   return all;
 }
 
@@ -145,7 +146,7 @@ static bool all_went(void) {
 static void test_many_pages(void) {
   age(20);
   leave_some();
-  mx_page_t* const first = mx_pagemap_get(many[0]);
+  mx_page_t* const first = page_of(many[0]);
   mx_theap_t* const theap = mx_tls_theap;
   EXPECT(theap->lists.partial_count[first->bin] + theap->lists.full_count[first->bin] >= 3);
   for (int i = 0; i < 3; i++) pass();
@@ -161,7 +162,7 @@ static void test_many_pages(void) {
   mi_free(p);
   EXPECT(wait_of(first) == 1);
   size_t went = 0;
-  for (int i = 0; i < MANY; i += EVERY) went += mx_page_has_holes(mx_pagemap_get(many[i]));
+  for (int i = 0; i < MANY; i += EVERY) went += mx_page_has_holes(page_of(many[i]));
   EXPECT(went >= MANY / EVERY / 2);
   for (int i = 0; i < MANY; i += EVERY) mi_free(many[i]);
   memset(many, 0, sizeof(many));
@@ -174,7 +175,7 @@ static void test_nothing_to_give(void) {
   const size_t sizes[] = {mx_facts.os_page * 9 / 4, mx_facts.os_page * 3};
   for (int is_whole = 0; is_whole < 2; is_whole++) {
     for (int i = 0; i < FEWER; i++) many[i] = memset(mi_malloc(sizes[is_whole]), 1, sizes[is_whole]);
-    mx_page_t* const page = mx_pagemap_get(many[FEWER - 1]);
+    mx_page_t* const page = page_of(many[FEWER - 1]);
     for (int i = 0; i < FEWER; i++) {
       if (is_whole ? i % 2 == 0 : i % 4 == 0) mi_free(many[i]), many[i] = NULL;
     }
@@ -192,7 +193,7 @@ static void test_slack_goes_with_page(void) {
   uint64_t* const slack = mx_tls_theap->trimming.slack;
   for (int is_round = 0; is_round < 2; is_round++) {
     void* const p = mi_malloc(3 * SIZE);
-    mx_page_t* const page = mx_pagemap_get(p);
+    mx_page_t* const page = page_of(p);
     const size_t bin = page->bin;
     EXPECT(mx_tls_theap->bins.current[bin] == page);
     mx_set_bit(slack, bin);
@@ -231,7 +232,7 @@ static void test_forced(void) {
   void* small[MANY];
   for (int i = 0; i < MANY; i++) small[i] = mi_malloc(SMALL);
   mx_page_t* const page = leave_one();
-  mx_page_t* const other = mx_pagemap_get(small[0]);
+  mx_page_t* const other = page_of(small[0]);
   for (int i = 1; i < MANY; i++) mi_free(small[i]);
   mi_collect(true);
   EXPECT(mx_page_has_holes(page) && mx_holes_present(page) <= SIZE / mx_facts.os_page + 2);

@@ -8,6 +8,7 @@
 #include "../../src/heap/adopt.h"
 #include "../../src/heap/theap.h"
 #include "../../src/heap/thread_life.h"
+#include "../page_of.h"
 
 #define PAGES ((size_t)65540)
 #define BIN 64
@@ -39,7 +40,7 @@ int main(void) {
   EXPECT(theap->lists.partial_count[BIN] == PAGES);
   EXPECT(mx_theap_is_valid(theap));
   mx_theap_give_up_last(theap, BIN);
-  EXPECT(mx_pagemap_get(first->start) != first);  // empty, it was released
+  EXPECT(page_of(first->start) != first);  // empty, it was released
   EXPECT(count(theap->lists.partial[BIN]) == PAGES - 1);
   EXPECT(theap->lists.partial_count[BIN] == PAGES - 1);
 

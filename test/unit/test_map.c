@@ -10,6 +10,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/heap/heap.h"
 #include "../../src/service/arena_map.h"
+#include "../page_of.h"
 
 static int failures;
 
@@ -82,7 +83,7 @@ static size_t first_slice(const void* p) {
 // The first slice of a block's page has its letter, and those behind it lines. Whoever had a page may have
 // left it when it was full.
 static char expect_page(const void* p, bool is_own) {
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   const size_t first = first_slice(mx_page_first(page)), count = page->slice_count;
   char letter = (count == 1 ? 's' : count <= MX_MEDIUM_PAGE_SLICES ? 'm' : 'l');
   if (mx_page_is_huge(page)) letter = 'h';
@@ -124,7 +125,7 @@ static void check_pages(mi_heap_t* heap) {
 // As the pages of a thread that ended and left all of them together.
 static void check_parked(mi_heap_t* heap) {
   void* const p = mi_heap_malloc(heap, 5000);
-  mx_page_t* const page = mx_pagemap_get(p);
+  mx_page_t* const page = page_of(p);
   const uintptr_t owner = mx_load_relaxed(&page->owner);
   read_map();
   EXPECT(owner != 0 && expect_page(p, true) == (page->slice_count == 1 ? 's' : 'm'));

@@ -18,6 +18,7 @@
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 #include "../../src/page/remote.h"
+#include "../page_of.h"
 
 #define BLOCKS 120
 #define LEFT 12  // of them stay
@@ -185,7 +186,7 @@ static void records_come_again(void) {
 static void pages_are_nobodys(void) {
   run_threads(1);
   for (size_t k = 0; k < LEFT; k++) {
-    const mx_page_t* const page = mx_pagemap_get(left[0][k]);
+    const mx_page_t* const page = page_of(left[0][k]);
     EXPECT(mx_load_relaxed(&page->owner) == 0);
     EXPECT(!MX_PARKS || (mx_load_relaxed(&page->remote) & MX_OWNED) != 0);
   }
@@ -289,15 +290,15 @@ static void* fills_pages(void* arg) {
   size_t count = 0, pages = 0;
   for (const size_t most = (size_t)(uintptr_t)blocks[0]; pages < most; count++) {
     blocks[count] = mi_malloc(1000);
-    pages += (mx_pagemap_get(blocks[count]) != last);
-    last = mx_pagemap_get(blocks[count]);
+    pages += (page_of(blocks[count]) != last);
+    last = page_of(blocks[count]);
   }
   const mx_page_t* of_last = NULL;
   for (size_t i = pages = 0; i < count; i++) {
     void* const p = blocks[i];
-    if (mx_pagemap_get(p) == of_last) mi_free(p);
+    if (page_of(p) == of_last) mi_free(p);
     else blocks[pages++] = p;
-    of_last = mx_pagemap_get(blocks[pages - 1]);
+    of_last = page_of(blocks[pages - 1]);
   }
   return NULL;
 }
@@ -475,7 +476,7 @@ static void goes_to_subproc(void) {
 static void* joins_pool(void* arg) {
   mi_thread_set_in_threadpool();
   for (size_t k = 0; k < LEFT; k++) {
-    const mx_page_t* const page = mx_pagemap_get(left[0][k]);
+    const mx_page_t* const page = page_of(left[0][k]);
     *(size_t*)arg += (mx_load_relaxed(&page->owner) != 0);
   }
   return NULL;

@@ -15,6 +15,7 @@
 #include "../../src/heap/subproc.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
+#include "../page_of.h"
 
 #define SKIPPED 77
 #define SIZES 75
@@ -166,7 +167,7 @@ static void test_growth(void) {
   bool is_zero;
   mi_heap_t* const heap = mi_heap_new();
   void* const first = mi_heap_malloc(heap, 100);
-  mx_page_t* const page = mx_pagemap_get(first);
+  mx_page_t* const page = page_of(first);
   while (page->free != NULL && mi_heap_malloc(heap, 100) != NULL) {}
   const uint32_t before = page->capacity;
   EXPECT(mx_page_can_extend(page));
@@ -184,7 +185,7 @@ static void test_growth_over_slices(void) {
   mx_slices_t run;
   mi_heap_t* const heap = mi_heap_new();
   const mx_page_t* page = NULL;
-  do page = mx_pagemap_get(mi_heap_malloc(heap, 20 * KIB));
+  do page = page_of(mi_heap_malloc(heap, 20 * KIB));
   while (page->free != NULL || (page->capacity + 1) * page->block_size <= mx_page_size(page));
   const uint32_t slices = page->slice_count;
   EXPECT(mx_page_can_extend(page) && take(1, false, &run));
@@ -203,7 +204,7 @@ static void test_no_empty_pages(void) {
   const intptr_t before = mx_load_relaxed(&arenas()->in_use);
   for (size_t size = 16; size <= 16 * KIB; size *= 2) {
     void* const p = mi_heap_malloc(heap, size);
-    const mx_page_t* const page = mx_pagemap_get(p);
+    const mx_page_t* const page = page_of(p);
     EXPECT(mx_load_relaxed(&arenas()->in_use) == before + (intptr_t)page->slice_count);
     mi_free(p);
   }

@@ -16,6 +16,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/os/os.h"
 #include "../../src/page/remote.h"
+#include "../page_of.h"
 #include "../told.h"
 
 // Each test has a size of its own: no thread has a page of that or of a larger one.
@@ -35,11 +36,11 @@ static bool overflows(size_t size) {
 }
 
 static bool is_common(const void* p) {
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   return (mx_load_relaxed(&page->remote) & MX_OWNED) == 0 && mx_load_relaxed(&page->owner) == 0;
 }
 
-static bool is_own(const void* p) { return mx_page_is_mine(mx_pagemap_get(p)); }
+static bool is_own(const void* p) { return mx_page_is_mine(page_of(p)); }
 
 static size_t in_use(void) { return (size_t)mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
 

@@ -11,6 +11,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/page/freelist.h"
 #include "../../src/page/padding.h"
+#include "../page_of.h"
 
 #if MX_PADDING && MX_CHECKED_FREE
 
@@ -68,7 +69,7 @@ static bool is_whole(const unsigned char* p, size_t size) {
 
 // The place of a block that was not carved yet.
 static void* beyond(const void* p) {
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   return page->start + (page->reserved - 1) * page->block_size;
 }
 
@@ -79,7 +80,7 @@ static void test_frees(size_t size) {
   TOLD(EINVAL, mi_free(p + 1));
   TOLD(EINVAL, mi_free(p + 8));
   TOLD(EINVAL, mi_free(p + 16));
-  if (mx_pagemap_get(p)->capacity < mx_pagemap_get(p)->reserved) TOLD(EINVAL, mi_free(beyond(p)));
+  if (page_of(p)->capacity < page_of(p)->reserved) TOLD(EINVAL, mi_free(beyond(p)));
   EXPECT(is_whole(p, size) && is_whole(q, size) && mi_usable_size(p) == size);
   SILENT(mi_free(p));
   TOLD(EAGAIN, mi_free(p));
@@ -87,7 +88,7 @@ static void test_frees(size_t size) {
   TOLD(EFAULT, mi_free(q));
   unsigned char *const r = block(size), *const s = block(size);
   r[size] ^= 0x41;
-  const bool has_slack = (mx_pagemap_get(r)->block_size - MX_PAD > size);
+  const bool has_slack = (page_of(r)->block_size - MX_PAD > size);
   // A byte behind the end of a small block lies where nobody looks, if that is not the canary.
   count = 0;
   mi_free(r);
@@ -113,7 +114,7 @@ static void test_frees_elsewhere(size_t size) {
   TOLD(EINVAL, elsewhere(p + 1));
   TOLD(EINVAL, elsewhere(p + 8));
   TOLD(EINVAL, elsewhere(p + 16));
-  if (mx_pagemap_get(p)->capacity < mx_pagemap_get(p)->reserved) {
+  if (page_of(p)->capacity < page_of(p)->reserved) {
     count = 0;
     elsewhere(beyond(p));
     EXPECT(count == 1 && (last == EINVAL || (MX_LIVE_BITS && last == EAGAIN)));
@@ -142,7 +143,7 @@ static void test_huge(void) {
   // in front, and what its alignment leaves is filled.
   for (size_t more = 0; MX_LARGE_APART && more < 16; more++) {
     unsigned char* const q = block(size + more);
-    if (!mx_page_is_apart(mx_pagemap_get(q))) continue;
+    if (!mx_page_is_apart(page_of(q))) continue;
     q[-3] ^= 0x41;
     TOLD(EFAULT, mi_free(q));
     const size_t slack = (16 - more) % 16, filled = (slack < 8 ? slack : 8);
@@ -189,7 +190,7 @@ static void test_spoiled(size_t size) {
   mi_heap_t* const heap = mi_heap_new();
   for (int i = 0; i < BLOCKS; i++) p[i] = (unsigned char*)mi_heap_malloc(heap, size);
   for (int i = 1; i < BLOCKS; i++) mi_free(p[i]);
-  mx_page_t* const page = mx_pagemap_get(p[0]);
+  mx_page_t* const page = page_of(p[0]);
   mx_block_t* const first = page->free;
   EXPECT(first != NULL);
   if (first != NULL) {
@@ -198,7 +199,9 @@ static void test_spoiled(size_t size) {
     mx_pad_set(page, first, size);
     count = 0;
     void* q = NULL;
-    for (int i = 0; i < 4 * BLOCKS && q != first; i++) q = mi_heap_malloc(heap, size);
+    for (int i = 0; i < 4 * BLOCKS && q != first; i++) {
+      q = mx_tag_strip(mi_heap_malloc(heap, size));
+    }
     EXPECT(q == first ? count > 0 && last == EFAULT : page->free == first);
     if (q != first) mx_pad_set(page, first, own);
   }
@@ -206,6 +209,7 @@ static void test_spoiled(size_t size) {
 }
 
 int main(void) {
+  allow_damage();
   mi_option_set(mi_option_max_errors, 0);
   mi_register_error(&on_error, NULL);
   static const size_t sizes[] = {40, 500, 3000, 30000};

@@ -14,6 +14,7 @@
 #include "../../src/page/holes.h"
 #include "../../src/page/padding.h"
 #include "../audit.h"
+#include "../page_of.h"
 
 #define SIZE ((size_t)64)
 #define OTHER ((size_t)208)
@@ -119,9 +120,9 @@ static void begin_anew(void) {
   size_t followed = 0, jumped = 0;
   for (size_t i = 0; i < BLOCKS / 2; i++) {
     blocks[i] = mi_malloc(SIZE);
-    const mx_page_t* const page = mx_pagemap_get(blocks[i]);
+    const mx_page_t* const page = page_of(blocks[i]);
     for (int k = 0; k < MX_RETAINED_MAX && i > 0; k++) {
-      if (kept[k] != page || mx_pagemap_get(blocks[i - 1]) != page) continue;
+      if (kept[k] != page || page_of(blocks[i - 1]) != page) continue;
       if ((uintptr_t)blocks[i] - (uintptr_t)blocks[i - 1] == SIZE) followed++;
       else jumped++;
     }
@@ -139,17 +140,17 @@ static void not_with_holes(void) {
   mi_heap_t* const heap = mi_heap_new();
   const size_t count = 2 * PER_PAGE;
   for (size_t i = 0; i < count; i++) blocks[i] = mi_heap_malloc(heap, SIZE);
-  mx_page_t* const page = mx_pagemap_get(blocks[0]);
+  mx_page_t* const page = page_of(blocks[0]);
   for (size_t i = 0; i < count; i++) {
-    if (blocks[i] != page->start && mx_pagemap_get(blocks[i]) == page) mi_free(blocks[i]);
+    if (mx_tag_strip(blocks[i]) != page->start && page_of(blocks[i]) == page) mi_free(blocks[i]);
   }
   EXPECT(page->used == 1 && page->capacity == page->reserved);
   EXPECT(mx_page_make_holes(page, true) > 0 && mx_page_has_holes(page));
   mi_free(page->start);
   EXPECT(page->retained_slot != 0);
   const void* p = NULL;
-  for (size_t i = 0; i < count && mx_pagemap_get(p) != page; i++) p = mi_heap_malloc(heap, SIZE);
-  EXPECT(mx_pagemap_get(p) == page && page->retained_slot == 0);
+  for (size_t i = 0; i < count && page_of(p) != page; i++) p = mi_heap_malloc(heap, SIZE);
+  EXPECT(page_of(p) == page && page->retained_slot == 0);
   EXPECT(mx_page_has_holes(page) && page->capacity == page->reserved);
   EXPECT(audit(&mx_subproc_main) == 0);
   mi_heap_destroy(heap);
@@ -167,7 +168,7 @@ static void become_another(void) {
   EXPECT(slices_kept() == kept - 1 && slices_in_use() == before);
   EXPECT(pages_of(SIZE) == of_size - 1 && pages_of(OTHER) == of_other + 1);
   EXPECT(mx_load_relaxed(&counters()->pages.current) == pages);
-  EXPECT((mx_pagemap_get(p) == page) == CONVERTS || !CONVERTS);
+  EXPECT((page_of(p) == page) == CONVERTS || !CONVERTS);
   if (CONVERTS) {
     EXPECT(page->bin == mx_bin_of(OTHER) && page->used == 2 && page->retained_slot == 0);
     EXPECT(page->start == (uint8_t*)mx_arena_slice(page->arena, page->slice_index));
@@ -186,7 +187,7 @@ static void not_lent(void) {
   mx_page_t* const page = latest();
   EXPECT(mx_holes_begin() && mx_holes_borrow(page));
   void* const p = mi_malloc(OTHER);
-  EXPECT(p != NULL && mx_pagemap_get(p) != page && page->retained_slot != 0);
+  EXPECT(p != NULL && page_of(p) != page && page->retained_slot != 0);
   EXPECT(!mx_holes_give_back(page, false));
   mx_holes_end();
   mi_free(p);
@@ -199,7 +200,7 @@ static void share_stays(void) {
   theap->retained.share = slices_kept();
   const uint32_t kept = slices_kept();
   void* const p = mi_malloc(OTHER);
-  EXPECT(mx_pagemap_get(p) != page && slices_kept() == kept);
+  EXPECT(page_of(p) != page && slices_kept() == kept);
   mx_retained_make_up(theap);
   EXPECT(slices_kept() == kept);
   mi_free(p);
@@ -239,7 +240,7 @@ static void oldest_makes_up(void) {
   large[0] = mi_malloc(LARGE);  // in a page with room behind it
   size_t growths = 0;
   for (int i = 1; i < LARGE_BLOCKS; i++) {
-    const mx_page_t* const current = mx_pagemap_get(large[i - 1]);
+    const mx_page_t* const current = page_of(large[i - 1]);
     const uint32_t has = current->slice_count;
     if (slices_kept() <= theap->retained.share) keep_pages();
     all_kept_until((uint32_t)mx_os_clock_msecs() + 250);
@@ -247,7 +248,7 @@ static void oldest_makes_up(void) {
     page = oldest();
     mx_arenas_purge(&mx_subproc_main.arenas, true);  // the page would end where used memory waits
     large[i] = mi_malloc(LARGE);
-    if (mx_pagemap_get(large[i]) != current || current->slice_count == has) continue;
+    if (page_of(large[i]) != current || current->slice_count == has) continue;
     EXPECT(slices_kept() == kept - 1 && oldest() != page);
     growths++;
   }
@@ -295,8 +296,8 @@ static void no_more_than_may_be(void) {
 static const mx_page_t* grown_of(void* const* large) {
   const mx_page_t* found = NULL;
   for (int i = 0; i < LARGE_BLOCKS; i++) {
-    const mx_page_t* const page = mx_pagemap_get(large[i]);
-    if (page != mx_pagemap_get(large[LARGE_BLOCKS - 1]) && page->slice_count > 6) found = page;
+    const mx_page_t* const page = page_of(large[i]);
+    if (page != page_of(large[LARGE_BLOCKS - 1]) && page->slice_count > 6) found = page;
   }
   EXPECT(found != NULL);
   return found;
@@ -314,7 +315,7 @@ static void others_stay(void) {
   const intptr_t before = slices_in_use();
   const uint32_t has = page->slice_count;
   for (int i = 0; i < LARGE_BLOCKS; i++) {
-    if (mx_pagemap_get(large[i]) != page) continue;
+    if (page_of(large[i]) != page) continue;
     mi_free(large[i]);
     large[i] = NULL;
   }
@@ -330,20 +331,20 @@ static void hardly_used(void) {
     mi_collect(true);
     size_t count = 0;
     void* const first = mi_malloc(OTHER);
-    mx_page_t* const page = mx_pagemap_get(first);
+    mx_page_t* const page = page_of(first);
     few[count++] = first;
     while (page->used <= page->reserved) few[count++] = mi_malloc(OTHER);
     few[count++] = mi_malloc(OTHER);
-    mx_page_t* const other = mx_pagemap_get(few[count - 1]);
+    mx_page_t* const other = page_of(few[count - 1]);
     while (other->free != NULL) few[count++] = mi_malloc(OTHER);
     mi_free(first);
     few[0] = mi_malloc(OTHER);
-    EXPECT(mx_pagemap_get(few[0]) == page && other->used > 1 && other->capacity < other->reserved);
+    EXPECT(page_of(few[0]) == page && other->used > 1 && other->capacity < other->reserved);
     for (size_t n = 0; n < BLOCKS; n++) blocks[n] = mi_malloc(SIZE);
     for (size_t n = 0; n < BLOCKS; n++) mi_free(blocks[n]);
     const uint32_t kept = slices_kept();
     for (size_t i = 1; i < count; i++) {
-      if (mx_pagemap_get(few[i]) == other) mi_free(few[i]);
+      if (page_of(few[i]) == other) mi_free(few[i]);
     }
     const bool is_right = (kept > theap->retained.share + 4 && slices_kept() == kept);
     mi_collect(true);
@@ -362,7 +363,7 @@ static void many_slices(void) {
   const mx_page_t* const page = grown_of(large);
   keep_pages();
   for (int i = 0; i < LARGE_BLOCKS; i++) {
-    if (mx_pagemap_get(large[i]) != page) continue;
+    if (page_of(large[i]) != page) continue;
     mi_free(large[i]);
     large[i] = NULL;
   }
@@ -371,7 +372,7 @@ static void many_slices(void) {
   while (oldest() != page) mx_retained_release(theap, oldest());
   theap->retained.share = 0;
   void* const p = mi_malloc(OTHER);
-  EXPECT(mx_pagemap_get(p) != page && page->retained_slot != 0);
+  EXPECT(page_of(p) != page && page->retained_slot != 0);
   mx_retained_make_up(theap);
   EXPECT(page->retained_slot != 0 && slices_kept() == page->slice_count);
   mi_free(p);

@@ -13,6 +13,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
+#include "../page_of.h"
 
 #define GROWING_PLACE ((size_t)512)
 
@@ -167,7 +168,7 @@ static size_t pages_beside(size_t waiting) {
     memset(blocks[i], 1, WIDE);
     const unsigned char* const end = live.start + (waiting + 4) * MX_SLICE_SIZE;
     is_inside = is_inside || (blocks[i] > live.start && blocks[i] < end);
-    pages += (i == 0 || mx_pagemap_get(blocks[i]) != mx_pagemap_get(blocks[i - 1]));
+    pages += (i == 0 || page_of(blocks[i]) != page_of(blocks[i - 1]));
   }
   // Where purging leaves memory dirty, other runs may serve as well.
   EXPECT(!is_inside || waiting >= 3);

@@ -13,6 +13,7 @@
 #include "../../src/page/freelist.h"
 #include "../../src/page/padding.h"
 #include "../audit.h"
+#include "../page_of.h"
 
 #define SIZE 4000
 #define BLOCKS 1200  // of more pages than a search looks at
@@ -43,7 +44,7 @@ static bool is_listed(const mx_heap_t* h, const mx_page_t* page) {
 
 static void free_page(const mx_page_t* page) {
   for (size_t i = 0; i < BLOCKS; i++) {
-    if (blocks[i] == NULL || mx_pagemap_get(blocks[i]) != page) continue;
+    if (blocks[i] == NULL || page_of(blocks[i]) != page) continue;
     mi_free(blocks[i]);
     blocks[i] = NULL;
   }
@@ -79,7 +80,7 @@ static void* allocate(size_t size) {
 }
 
 static bool can_grow(const void* block) {
-  const mx_page_t* const page = mx_pagemap_get(block);
+  const mx_page_t* const page = page_of(block);
   return mx_page_slices_for(page->block_size) > 1 && page->capacity < page->reserved;
 }
 
@@ -97,7 +98,7 @@ static void* leave_some(void* arg) {
 
 static bool was_left(const void* p) {
   for (size_t i = 0; i < BLOCKS; i++) {
-    if (blocks[i] != NULL && mx_pagemap_get(blocks[i]) == mx_pagemap_get(p)) return true;
+    if (blocks[i] != NULL && page_of(blocks[i]) == page_of(p)) return true;
   }
   return false;
 }
@@ -111,7 +112,7 @@ static void test_left(size_t size, mi_heap_t* of) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, &leave_some, &size) != 0) return;
   pthread_join(thread, NULL);
-  const size_t bin = mx_pagemap_get(blocks[1])->bin;
+  const size_t bin = page_of(blocks[1])->bin;
   mx_heap_t* const h = (of == NULL ? &s->main_heap : mx_api_heap(of));
   const size_t listed = mx_load_relaxed(of == NULL ? &s->listed[bin] : &h->listed);
   EXPECT(listed > 0);
@@ -155,7 +156,7 @@ static void find_stale(mx_page_t* page, size_t size) {
   bool is_left = true;
   for (; is_left && count < FOUND_MOST; count++) {
     got[count] = mi_malloc(size);
-    EXPECT(mx_pagemap_get(got[count]) != page && mx_pagemap_get(got[count])->bin == bin);
+    EXPECT(page_of(got[count]) != page && page_of(got[count])->bin == bin);
     is_left = mx_bits_test(mx_arena_abandoned(page->arena, bin), page->slice_index);
   }
   EXPECT(!is_left);
@@ -171,7 +172,7 @@ static void test_stale(void* (*leave)(void*), size_t size, size_t wanted) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, leave, &size) != 0) return;
   pthread_join(thread, NULL);
-  find_stale(mx_pagemap_get(blocks[1]), wanted);
+  find_stale(page_of(blocks[1]), wanted);
   for (size_t i = 0; i < 200; i++) mi_free(blocks[i]);
   mi_option_set(mi_option_theap_retain, retained);
 }
@@ -188,7 +189,7 @@ static void test_marks(void) {
   uint64_t seen[MX_SLICE_SIZE / MX_ALIGN / 64];
   mi_heap_t* const own = mi_heap_new();
   for (int i = 0; i < FEW; i++) p[i] = mi_heap_malloc(own, 500);
-  mx_page_t* const page = mx_pagemap_get(p[0]);
+  mx_page_t* const page = page_of(p[0]);
   // The last block stays, so the page does.
   for (int i = 0; i + 1 < FEW; i++) mi_free(p[i]);
   size_t count = 0;
@@ -209,8 +210,9 @@ static void test_marks(void) {
 // Where a link may lead: never farther than a page is long; in debug builds to places of blocks in the
 // page's own slices only.
 static void test_links(void) {
-  mx_block_t* const block = (mx_block_t*)mi_malloc(500);
-  const mx_page_t* const page = mx_pagemap_get(block);
+  void* const given = mi_malloc(500);
+  mx_block_t* const block = (mx_block_t*)mx_tag_strip(given);
+  const mx_page_t* const page = page_of(block);
   const uintptr_t at = (uintptr_t)block, start = (uintptr_t)page->start, far = (uintptr_t)8 << 20;
   EXPECT(mx_link_leads_home(page, block, at) && mx_link_leads_home(page, block, start));
   EXPECT(!mx_link_leads_home(page, block, at + far) && !mx_link_leads_home(page, block, at - far));
@@ -219,7 +221,7 @@ static void test_links(void) {
     EXPECT(!mx_link_leads_home(page, block, start + 8) && !mx_link_leads_home(page, block, start - 16));
     EXPECT(!mx_link_leads_home(page, block, start + mx_page_size(page)));
   }
-  mi_free(block);
+  mi_free(given);
 }
 
 int main(void) {

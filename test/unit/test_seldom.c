@@ -26,6 +26,7 @@
 #include "../../src/page/shift.h"
 #include "../../src/page/holes.h"
 #include "../../src/page/remote.h"
+#include "../page_of.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -68,7 +69,7 @@ static void test_shift_ends(void) {
   mi_heap_t* const heap = mi_heap_new();
   void* blocks[3];
   for (int i = 0; i < 3; i++) blocks[i] = mi_heap_malloc_aligned_at(heap, 4000, 64, 8);
-  mx_page_t* const page = mx_pagemap_get(blocks[0]);
+  mx_page_t* const page = page_of(blocks[0]);
   EXPECT(mx_load_relaxed(&page->shifted) != 0);
   mi_free(blocks[0]);
   EXPECT(mx_load_relaxed(&page->shifted) != 0);
@@ -80,8 +81,9 @@ static void test_shift_ends(void) {
 
 static void test_pointers(void) {
   enum { SIZE = 3000 };  // a page of such ends with less than a block
-  uint8_t* const p = (uint8_t*)mi_malloc(SIZE);
-  mx_page_t* const page = mx_pagemap_get(p);
+  uint8_t* const given = (uint8_t*)mi_malloc(SIZE);
+  uint8_t* const p = (uint8_t*)mx_tag_strip(given);
+  mx_page_t* const page = page_of(p);
   const size_t most = page->reserved * page->block_size;
   // Behind the last block there may be, and the last that there may be.
   uint8_t* const behind = page->start + most;
@@ -92,7 +94,7 @@ static void test_pointers(void) {
   EXPECT(mx_shift_block(page, p + 1) == p && mx_page_block_of(page, behind) == NULL);
   EXPECT(mx_page_block_of(page, p + 1) == (MX_PADDING ? NULL : p));
   mx_store_relaxed(&page->shifted, (uint8_t)0);
-  if (mx_pagemap_get(behind) == page) {
+  if (page_of(behind) == page) {
     errors_now();
     if (MX_CHECKED_FREE) {
       mi_free(behind);
@@ -109,11 +111,11 @@ static void test_pointers(void) {
   }
   if (MX_KNOWS_LIVE) {
     void* const huge = mi_malloc(2 * MIB);
-    EXPECT(mx_verify_pointer("test", p) && mx_verify_pointer("test", huge) && errors_now() == 0);
-    EXPECT(mx_verify_is_inside(mx_pagemap_get(huge), huge));
+    EXPECT(mx_verify_pointer("test", p) && mx_verify_pointer("test", mx_tag_strip(huge)) && errors_now() == 0);
+    EXPECT(mx_verify_is_inside(page_of(huge), mx_tag_strip(huge)));
     mi_free(huge);
     void* const none = mi_malloc(0);
-    EXPECT(mx_verify_pointer("test", none) && errors_now() == 0);
+    EXPECT(mx_verify_pointer("test", mx_tag_strip(none)) && errors_now() == 0);
     mi_free(none);
   }
   if (MX_PADDING) {
@@ -124,7 +126,7 @@ static void test_pointers(void) {
   }
   if (MX_CHECK_SIZED) {
     EXPECT(!mx_is_aligned(p, 8192) || (uintptr_t)p % 8192 == 0);
-    mi_free_size_aligned(p, SIZE, 8192 << mx_is_aligned(p, 8192));
+    mi_free_size_aligned(given, SIZE, 8192 << mx_is_aligned(p, 8192));
     EXPECT(errors_now() == 1);
     void* const q = mi_malloc(SIZE);
     mi_free(q);
@@ -132,7 +134,7 @@ static void test_pointers(void) {
     EXPECT(errors_now() == 1 && mi_usable_size(q) == 0);
     errors_now();
   }
-  mi_free(p);
+  mi_free(given);
 }
 
 // ---- writes to freed blocks -----------------------------------------------------------------------
@@ -162,7 +164,7 @@ static void test_fill(long zero) {
 // A block of the free list that is marked as in use.
 static void test_spoiled(void) {
   uint8_t* const p = (uint8_t*)mi_malloc(900);
-  mx_page_t* const page = mx_pagemap_get(p);
+  mx_page_t* const page = page_of(p);
   mx_block_t* const next = page->free;
   if (next == NULL) return;
   mx_live_begin(page, next);
@@ -211,8 +213,8 @@ static void test_ring(void) {
     mi_heap_t* const heap = mi_heap_new();
     void* const a = mi_heap_malloc(heap, 2000);
     void* const b = mi_heap_malloc(heap, 2000);
-    mx_page_t* const of_both = mx_pagemap_get(a);
-    EXPECT(mx_pagemap_get(b) == of_both);
+    mx_page_t* const of_both = page_of(a);
+    EXPECT(page_of(b) == of_both);
     mi_free(mi_heap_malloc(heap, 2000));
     mx_block_t* const list = of_both->free;
     if (has_free == 0) of_both->free = NULL;
@@ -228,7 +230,7 @@ static void test_ring(void) {
     of_both->free = list;
   }
   void* const p = mi_malloc(1200);
-  mx_page_t* const page = mx_pagemap_get(p);
+  mx_page_t* const page = page_of(p);
   EXPECT(mx_remote_push_owned(page, (mx_block_t*)p));
   errors_now();
   EXPECT(mx_remote_push_owned(page, (mx_block_t*)p) && errors_now() == 1);
@@ -245,7 +247,7 @@ static bool nothing_to_do(bool commit, void* start, size_t size, bool* is_zero, 
 
 static mx_page_t* page_in(mx_heap_t* heap, size_t size, void** p) {
   *p = mi_heap_malloc(mx_api_heap_handle(heap), size);
-  return *p == NULL ? NULL : mx_pagemap_get(*p);
+  return *p == NULL ? NULL : page_of(*p);
 }
 
 static void use_arena(mi_arena_id_t id) {
@@ -364,7 +366,7 @@ static void test_guarded_of_heaps(void) {
   mi_theap_guarded_set_size_bound(theap, 1, 2);
   for (int i = 0; i < 10; i++) {
     void* const p = mi_heap_malloc(heap, 100);
-    EXPECT(p != NULL && !(mx_page_is_huge(mx_pagemap_get(p))));
+    EXPECT(p != NULL && !(mx_page_is_huge(page_of(p))));
   }
   mi_heap_destroy(heap);
 }
@@ -387,7 +389,7 @@ static void test_large_in_own_heap(void) {
 static void test_apart(void) {
   for (size_t align = 16; align <= (size_t)64 * MIB; align *= 2) {
     uint8_t* const p = (uint8_t*)mi_malloc_aligned(300 * 1000, align);
-    const mx_page_t* const page = mx_pagemap_get(p);
+    const mx_page_t* const page = page_of(p);
     EXPECT(((uintptr_t)p & (align - 1)) == 0 && mx_page_is_apart(page) == (MX_LARGE_APART != 0));
     if (MX_LARGE_APART) {
       const size_t left = (size_t)(mx_page_first(page) + mx_page_size(page) - p) - 300 * 1000;
@@ -397,9 +399,9 @@ static void test_apart(void) {
     mi_free(p);
   }
   void* p = mi_realloc(mi_malloc(100), (size_t)1 << 20);
-  EXPECT(mx_page_is_apart(mx_pagemap_get(p)) == (MX_LARGE_APART != 0));
+  EXPECT(mx_page_is_apart(page_of(p)) == (MX_LARGE_APART != 0));
   p = mi_realloc(p, (size_t)2 << 20);
-  EXPECT(!mx_page_is_apart(mx_pagemap_get(p)));
+  EXPECT(!mx_page_is_apart(page_of(p)));
   mi_free(p);
 }
 
@@ -407,7 +409,7 @@ static void test_apart(void) {
 // further.
 static void test_plots(void) {
   mi_heap_t* const heap = mi_heap_new();
-  const mx_page_t* const page = mx_pagemap_get(mi_heap_malloc(heap, 100));
+  const mx_page_t* const page = page_of(mi_heap_malloc(heap, 100));
   const size_t end = page->slice_index + page->slice_count, left = 64 - end % 64;
   EXPECT(mx_arena_has_plots(page->arena));
   if (left < 64) EXPECT(mx_plot_can_grow(page->arena, end, 1));
@@ -417,6 +419,7 @@ static void test_plots(void) {
 }
 
 int main(void) {
+  allow_damage();
   mi_free(mi_malloc(1));
   mi_option_disable(mi_option_show_errors);
   mi_option_set(mi_option_max_warnings, 0);

@@ -16,6 +16,7 @@
 #include "../../src/heap/transfer.h"
 #include "../../src/mem/pagemap.h"
 #include "../../src/page/remote.h"
+#include "../page_of.h"
 
 #define SIZE 2048
 #define BLOCKS 4000  // of so many pages that a thread gives up most
@@ -36,8 +37,6 @@ static size_t waiting(size_t size) {
   const mx_spare_slot_t* const slot = &mx_tls_theap->spares.slots[bin % MX_SPARE_SLOTS];
   return slot->bin == bin ? slot->count : 0;
 }
-
-static mx_page_t* page_of(const void* p) { return mx_pagemap_get(p); }
 
 static bool is_unowned(const void* p) {
   return (mx_load_relaxed(&page_of(p)->remote) & MX_OWNED) == 0;

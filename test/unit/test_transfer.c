@@ -20,6 +20,7 @@
 #include "../../src/mem/vmem.h"
 #include "../../src/os/os.h"
 #include "../../src/page/remote.h"
+#include "../page_of.h"
 
 #define SIZE 32768  // 40 blocks are less than a page: one that is full may have no thread
 #define MOST 16     // blocks of that size that are kept: 512 KiB
@@ -159,7 +160,7 @@ static void at_an_offset(void) {
   EXPECT(p != NULL && ((uintptr_t)p + 32) % 64 == 0 && mi_usable_size(p) >= SIZE - 64);
   memset(p, 1, SIZE - 64);
   // Its owner's page has no mark that another thread set.
-  EXPECT(mx_load_relaxed(&mx_pagemap_get(blocks[0])->shifted) == 0);
+  EXPECT(mx_load_relaxed(&page_of(blocks[0])->shifted) == 0);
   mi_free(p);
   mi_collect(true);
   end(&o);
@@ -172,7 +173,7 @@ static void freed_twice(void) {
   mi_free(blocks[0]);
   mi_free(blocks[0]);
   EXPECT(errors == 1 && kept(SIZE) == 1);
-  mx_page_t* const page = mx_pagemap_get(blocks[1]);
+  mx_page_t* const page = page_of(blocks[1]);
   for (int i = 0; i < 2; i++) {
     EXPECT(errors == 1 && !mx_remote_push(page, (mx_block_t*)blocks[1]));
   }
@@ -388,7 +389,7 @@ static void use(size_t times, size_t share) {
   for (size_t i = 0; i < times; i++) {
     mx_block_t* const block = mx_transfer_take(theap, mx_bin_of(SIZE));
     if (block == NULL) return;  // of another cache by now
-    mx_page_t* const page = mx_pagemap_get(block);
+    mx_page_t* const page = page_of(block);
     if (i % share == 0) {
       EXPECT(mx_lock_try(first_lock));
       EXPECT(!mx_transfer_put(theap, page, block) && !mx_transfer_put(theap, page, block));

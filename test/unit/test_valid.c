@@ -8,6 +8,7 @@
 #include "../../src/heap/thread_life.h"
 #include "../../src/page/blocks.h"
 #include "../../src/page/live.h"
+#include "../page_of.h"
 
 #define SIZE 1000
 #define BLOCKS 400
@@ -78,7 +79,7 @@ static void test_list(mx_page_t* page) {
 int main(void) {
   for (size_t i = 0; i < BLOCKS; i++) blocks[i] = mi_malloc(SIZE);
   theap = mx_thread_theap();
-  mx_page_t* const page = mx_pagemap_get(blocks[0]);
+  mx_page_t* const page = page_of(blocks[0]);
   const size_t bin = page->bin;
   EXPECT(page != theap->bins.current[bin] && mx_theap_is_valid(theap));
   mx_page_t* const full = theap->lists.full[bin];
