@@ -9,6 +9,7 @@
 #include "../base/fmt.h"
 #include "../os/os.h"
 #include "../os/system.h"
+#include "process.h"
 
 #if MX_SYSTEM == MX_LINUX
 
@@ -154,19 +155,69 @@ bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_pres
   return true;
 }
 
+// ---- files -------------------------------------------------------------------------------------
+
+bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+                       void* arg) {
+  char buf[1024];
+  const long file = open_to_read(path);
+  if (file < 0) return false;
+  for (long n; (n = mx_syscall3(SYS_read, file, buf, sizeof(buf))) > 0;) out(arg, buf, (size_t)n);
+  mx_syscall1(SYS_close, file);
+  return true;
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+uint32_t mx_host_main_thread_number(void) { return (uint32_t)mx_syscall1(SYS_getpid, 0); }
+
+bool mx_host_thread_sleeps(uint32_t number) {
+  char path[48], text[128];
+  mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
+  if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
+  // "number (name) S ...": the name may hold anything.
+  const char* at = NULL;
+  for (const char* c = text; *c != 0; c++) at = (*c == ')' ? c : at);
+  return at != NULL && at[1] == ' ' && at[2] != 'R';
+}
+
+#else
+
+void mx_residence_open(mx_residence_t* r) {
+  r->file = -1;
+  r->from = r->count = 0;
+}
+
+void mx_residence_close(mx_residence_t* r) { (void)r; }
+
+bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum) {
+  (void)r, (void)start, (void)size, (void)sum;
+  return false;
+}
+
+uint32_t mx_host_main_thread_number(void) { return 0; }
+
+bool mx_host_thread_sleeps(uint32_t number) {
+  (void)number;
+  return false;
+}
+
+#endif
+
 // ---- mappings ----------------------------------------------------------------------------------
 
-// What begins a line of smaps; a longer line is cut off.
+// What begins a line of maps or smaps: a longer one is cut off, but for the end of its path.
 #define LINE_MAX_ 128
 
-typedef struct smaps_s {
+typedef struct mapping_reader_s {
   mx_mapping_fn* visit;
   void* arg;
   mx_mapping_t mapping;
-  bool has_mapping;
   size_t length;
   char line[LINE_MAX_];
-} smaps_t;
+  size_t name_length;           // all that there is room for while no path has begun
+  char name[MX_MAPPING_NAME];
+} mapping_reader_t;
 
 static uintptr_t parse_hex(const char** text) {
   uintptr_t value = 0;
@@ -215,97 +266,62 @@ static void take_amount(const char* line, const char* name, size_t* sum) {
   *sum += kib * MX_KIB;
 }
 
-static void end_mapping(smaps_t* s) {
-  if (s->has_mapping) s->visit(&s->mapping, s->arg);
-  s->has_mapping = false;
+static void end_mapping(mapping_reader_t* r) {
+  if (r->mapping.end != 0) r->visit(&r->mapping, r->arg);
 }
 
-static void take_line(smaps_t* s) {
-  const char* at = s->line;
-  mx_mapping_t* const m = &s->mapping;
+static void take_line(mapping_reader_t* r) {
+  const char* at = r->line;
+  mx_mapping_t* const m = &r->mapping;
   const uintptr_t start = parse_hex(&at);
   if (*at == '-') {
-    end_mapping(s);
+    end_mapping(r);
     memset(m, 0, sizeof(*m));
     m->start = start;
     at++;
     m->end = parse_hex(&at);
     m->kind = kind_of_mapping(at + (*at == ' '));
-    s->has_mapping = true;
+    memcpy(m->name, r->name, MX_MAPPING_NAME);
     return;
   }
-  take_amount(s->line, "Rss:", &m->resident);
-  take_amount(s->line, "Shared_Clean:", &m->shared);
-  take_amount(s->line, "Shared_Dirty:", &m->shared);
-  take_amount(s->line, "Shared_Hugetlb:", &m->huge);
-  take_amount(s->line, "Private_Hugetlb:", &m->huge);
-  take_amount(s->line, "Swap:", &m->swapped);
+  take_amount(r->line, "Rss:", &m->resident);
+  take_amount(r->line, "Shared_Clean:", &m->shared);
+  take_amount(r->line, "Shared_Dirty:", &m->shared);
+  take_amount(r->line, "Shared_Hugetlb:", &m->huge);
+  take_amount(r->line, "Private_Hugetlb:", &m->huge);
+  take_amount(r->line, "Swap:", &m->swapped);
 }
 
-bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg) {
-  const long fd = open_to_read("/proc/self/smaps");
-  if (fd < 0) return false;
-  smaps_t s;
-  memset(&s, 0, sizeof(s));
-  s.visit = visit;
-  s.arg = arg;
-  char buf[1024];
-  bool has_any = false;
-  for (long n; (n = mx_syscall3(SYS_read, fd, buf, sizeof(buf))) > 0;) {
-    has_any = true;
-    for (long i = 0; i < n; i++) {
-      if (buf[i] != '\n') {
-        if (s.length < LINE_MAX_ - 1) s.line[s.length++] = buf[i];
-        continue;
-      }
-      s.line[s.length] = 0;
-      take_line(&s);
-      s.length = 0;
-    }
+static void end_line(mapping_reader_t* r) {
+  r->line[r->length] = r->name[r->name_length] = 0;
+  take_line(r);
+  r->length = 0;
+  r->name_length = MX_MAPPING_NAME - 1;
+  r->name[0] = 0;
+}
+
+static void read_char(mapping_reader_t* r, char c) {
+  if (c == '\n') {
+    end_line(r);
+    return;
   }
-  end_mapping(&s);
-  mx_syscall1(SYS_close, fd);
-  return has_any;
+  if (r->length < LINE_MAX_ - 1) r->line[r->length++] = c;
+  if (c == '/') r->name_length = 0;
+  else if (r->name_length < MX_MAPPING_NAME - 1) r->name[r->name_length++] = c;
 }
 
-// ---- threads -----------------------------------------------------------------------------------
-
-uint32_t mx_host_main_thread_number(void) { return (uint32_t)mx_syscall1(SYS_getpid, 0); }
-
-bool mx_host_thread_sleeps(uint32_t number) {
-  char path[48], text[128];
-  mx_format(path, sizeof(path), "/proc/self/task/%u/stat", number);
-  if (number == 0 || mx_os_read_file(path, text, sizeof(text)) <= 0) return false;
-  // "number (name) S ...": the name may hold anything.
-  const char* at = NULL;
-  for (const char* c = text; *c != 0; c++) at = (*c == ')' ? c : at);
-  return at != NULL && at[1] == ' ' && at[2] != 'R';
+static void read_piece(void* arg, const void* data, size_t size) {
+  for (size_t i = 0; i < size; i++) read_char((mapping_reader_t*)arg, ((const char*)data)[i]);
 }
 
-#else
-
-void mx_residence_open(mx_residence_t* r) {
-  r->file = -1;
-  r->from = r->count = 0;
+bool mx_host_visit_mappings(bool has_amounts, mx_mapping_fn* visit, void* arg) {
+  if (has_amounts && MX_SYSTEM != MX_LINUX) return false;
+  mapping_reader_t r;
+  memset(&r, 0, sizeof(r));
+  r.visit = visit;
+  r.arg = arg;
+  r.name_length = MX_MAPPING_NAME - 1;
+  mx_host_file_read(has_amounts ? "/proc/self/smaps" : "/proc/self/maps", &read_piece, &r);
+  end_mapping(&r);
+  return r.mapping.end != 0;
 }
-
-void mx_residence_close(mx_residence_t* r) { (void)r; }
-
-bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum) {
-  (void)r, (void)start, (void)size, (void)sum;
-  return false;
-}
-
-bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg) {
-  (void)visit, (void)arg;
-  return false;
-}
-
-uint32_t mx_host_main_thread_number(void) { return 0; }
-
-bool mx_host_thread_sleeps(uint32_t number) {
-  (void)number;
-  return false;
-}
-
-#endif

@@ -33,9 +33,12 @@ typedef enum mx_mapping_kind_e {
   MX_MAPPING_SYSTEM,   // the system's own
 } mx_mapping_kind_t;
 
+#define MX_MAPPING_NAME 64
+
 typedef struct mx_mapping_s {
   uintptr_t start, end;
   mx_mapping_kind_t kind;
+  char name[MX_MAPPING_NAME];  // of its file, without folders; cut off, if longer
   size_t resident;     // bytes that count in the resident size of the process
   size_t shared;       // those of them that other processes have, too
   size_t huge;         // bytes in huge OS pages, which do not count there
@@ -50,8 +53,8 @@ void mx_residence_close(mx_residence_t* r);
 // Adds what is present of a range of any length to *sum. False: the OS does not tell.
 bool mx_residence_add(mx_residence_t* r, const void* start, size_t size, mx_present_t* sum);
 // Calls `visit` for every mapping of the process, in the order of their addresses. False: the OS
-// does not tell.
-bool mx_host_visit_mappings(mx_mapping_fn* visit, void* arg);
+// does not tell. Amounts of memory, which take long, are all 0 if not asked for.
+bool mx_host_visit_mappings(bool has_amounts, mx_mapping_fn* visit, void* arg);
 // The main thread's number (mx_os_thread_number); and whether the thread of such a number waits for
 // something at this moment.
 uint32_t mx_host_main_thread_number(void);

@@ -95,6 +95,7 @@ void mx_host_file_remove(const char* path) {
   errno = saved;
 }
 
+#if MX_SYSTEM != MX_LINUX
 bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
                        void* arg) {
   char buf[2048];
@@ -107,6 +108,7 @@ bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data
   errno = saved;
   return file >= 0;
 }
+#endif
 
 #if defined(__ANDROID__)
 bool mx_host_let_cancel(bool may) { return may; }

@@ -9,90 +9,43 @@
 
 #include "../base/fmt.h"
 #include "../host/process.h"
+#include "../host/residence.h"
 #include "../mem/pagemap.h"
 #include "../page/page.h"
 #include "profile.h"
 
 #define FRAMES_TOLD 16
-#define MODULE_SIZE 64
+
+typedef struct told_module_s {
+  uintptr_t base;  // 0: not known
+  char name[MX_MAPPING_NAME];
+} told_module_t;
 
 typedef struct told_stack_s {
   void* frames[FRAMES_TOLD];
   size_t count;
-  struct {
-    uintptr_t base;  // of its module; 0: not known
-    char name[MODULE_SIZE];
-  } modules[FRAMES_TOLD];  // of each frame
+  told_module_t modules[FRAMES_TOLD];  // of each frame
+  told_module_t latest;                // of the mappings that were visited
 } told_stack_t;
 
-enum { PART_START, PART_END, PART_REST, PART_NAME };
-
-// The list of mappings, which is read byte by byte: "START-END ... /FOLDERS/NAME\n" each.
-typedef struct mapping_reader_s {
-  told_stack_t* origin;
-  int part;
-  uintptr_t start, end;
-  char name[MODULE_SIZE];
-  size_t length;
-  uintptr_t base;               // where the latest module begins
-  char module[MODULE_SIZE];
-} mapping_reader_t;
-
-static void enter_module(const mapping_reader_t* r) {
-  told_stack_t* const origin = r->origin;
+// The mappings of a module follow each other, the first of its file in front.
+static void enter_mapping(const mx_mapping_t* m, void* arg) {
+  told_stack_t* const origin = (told_stack_t*)arg;
+  if (m->name[0] == 0) return;
+  if (memcmp(m->name, origin->latest.name, strlen(m->name) + 1) != 0) {
+    memcpy(origin->latest.name, m->name, MX_MAPPING_NAME);
+    origin->latest.base = m->start;
+  }
   for (size_t i = 0; i < origin->count; i++) {
     const uintptr_t frame = (uintptr_t)origin->frames[i];
-    if (frame < r->start || frame >= r->end) continue;
-    origin->modules[i].base = r->base;
-    memcpy(origin->modules[i].name, r->name, MODULE_SIZE);
+    if (frame - m->start < m->end - m->start) origin->modules[i] = origin->latest;
   }
-}
-
-// The mappings of a module follow each other, the first of its file in front.
-static void end_module_line(mapping_reader_t* r) {
-  r->name[r->length] = 0;
-  if (r->part == PART_NAME) {
-    if (memcmp(r->name, r->module, r->length + 1) != 0) {
-      memcpy(r->module, r->name, MODULE_SIZE);
-      r->base = r->start;
-    }
-    enter_module(r);
-  }
-  r->part = PART_START;
-  r->start = r->end = 0;
-  r->length = 0;
-}
-
-static uintptr_t digit_of(char c) { return (uintptr_t)(c <= '9' ? c - '0' : c - 'a' + 10); }
-
-static void read_char(mapping_reader_t* r, char c) {
-  if (c == '\n') {
-    end_module_line(r);
-  } else if (r->part == PART_START) {
-    if (c == '-') r->part = PART_END;
-    else r->start = r->start * 16 + digit_of(c);
-  } else if (r->part == PART_END) {
-    if (c == ' ') r->part = PART_REST;
-    else r->end = r->end * 16 + digit_of(c);
-  } else if (c == '/') {
-    r->part = PART_NAME;
-    r->length = 0;
-  } else if (r->part == PART_NAME && r->length + 1 < MODULE_SIZE) {
-    r->name[r->length++] = c;
-  }
-}
-
-static void read_piece(void* arg, const void* data, size_t size) {
-  for (size_t i = 0; i < size; i++) read_char((mapping_reader_t*)arg, ((const char*)data)[i]);
 }
 
 // A report is no place where a thread ends because another one cancelled it.
 static void find_modules(told_stack_t* origin) {
-  mapping_reader_t reader;
-  memset(&reader, 0, sizeof(reader));
-  reader.origin = origin;
   const bool might = mx_host_let_cancel(false);
-  mx_host_file_read("/proc/self/maps", &read_piece, &reader);
+  mx_host_visit_mappings(false, &enter_mapping, origin);
   mx_host_let_cancel(might);
 }
 

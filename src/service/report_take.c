@@ -446,7 +446,7 @@ void mx_report_take(mx_report_t* report) {
   t.report = report;
   report->is_exact = true;
   mx_residence_open(&t.residence);
-  const bool has_mappings = mx_host_visit_mappings(&take_mapping, &t);
+  const bool has_mappings = mx_host_visit_mappings(true, &take_mapping, &t);
   for (mx_subproc_t* s = NULL; (s = mx_subproc_step(s)) != NULL;) report_subproc(&t, s);
   take_guarded(&t);
   report_own(&t);

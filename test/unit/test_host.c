@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -54,7 +55,7 @@ static void look_at(const mx_mapping_t* mapping, void* arg) {
 
 static bool is_of(const void* at, mx_mapping_kind_t kind) {
   look_t look = {at, MX_MAPPING_PLAIN, 0, false};
-  if (!mx_host_visit_mappings(&look_at, &look)) return true;  // a kernel without smaps
+  if (!mx_host_visit_mappings(true, &look_at, &look)) return true;  // a kernel without smaps
   return look.is_found && look.kind == kind && look.resident > 0;
 }
 
@@ -67,6 +68,42 @@ static void* map_file(const char* path, int flags) {
   if (p == MAP_FAILED) return NULL;
   *(volatile char*)p = 1;
   return p;
+}
+
+typedef struct named_s {
+  const void* at;
+  const char* name;
+  bool is_right;
+} named_t;
+
+static void look_at_name(const mx_mapping_t* mapping, void* arg) {
+  named_t* const named = (named_t*)arg;
+  if ((uintptr_t)named->at - mapping->start >= mapping->end - mapping->start) return;
+  named->is_right = (strcmp(mapping->name, named->name) == 0 && mapping->resident == 0);
+}
+
+static bool is_named(const void* at, const char* name) {
+  named_t named = {at, name, false};
+  return !mx_host_visit_mappings(false, &look_at_name, &named) || named.is_right;
+}
+
+// A file is named however long its path is; of a long name the beginning is told.
+static void test_names(void) {
+  char folder[300], path[400], name[MX_MAPPING_NAME + 1], told[MX_MAPPING_NAME];
+  snprintf(folder, sizeof(folder), "/tmp/mimalloc-host-%ld-%0230d", (long)getpid(), 0);
+  if (mkdir(folder, 0700) != 0) return;
+  for (int size = 1; size <= MX_MAPPING_NAME; size++) {
+    snprintf(name, sizeof(name), "%0*d", size, 0);
+    snprintf(told, sizeof(told), "%.*s", MX_MAPPING_NAME - 1, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    void* const p = map_file(path, MAP_SHARED);
+    EXPECT(p != NULL && is_named(p, told));
+    if (p != NULL) munmap(p, 4096);
+    unlink(path);
+  }
+  rmdir(folder);
+  void* const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(p == MAP_FAILED || is_named(p, ""));
 }
 
 static void test_mappings(void) {
@@ -411,6 +448,7 @@ static void test_stack_after_fork(void) {
 int main(void) {
   mi_free(mi_malloc(1));  // all is prepared
   test_mappings();
+  test_names();
   test_present();
   test_sandbox();
   test_files();
