@@ -88,7 +88,8 @@ typedef struct mx_plot_s {
   mx_atomic(uint64_t) own;        // those of them that this partition had
   mx_atomic(size_t) refs;         // slices in use, and one more as long as the heap lives
   mx_arena_t* arena;              // constant, once anybody had it
-  struct mx_plot_s* next;         // in the list of the partition, or of those that are left
+  struct mx_plot_s* next;         // in the list of the partition, or of those that are left; the
+                                  // plot itself, when its heap has gone
 } mx_plot_t;
 
 #define MX_ARENAS_MAX 4096

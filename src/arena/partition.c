@@ -22,6 +22,7 @@ void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition) {
   mx_plot_t* next = mx_load_relaxed(&partition->plots);
   for (mx_plot_t* plot; (plot = next) != NULL;) {
     next = plot->next;
+    plot->next = plot;
     mx_plot_let_go(arenas, plot, 1);
   }
   mx_store_relaxed(&partition->plots, (mx_plot_t*)NULL);

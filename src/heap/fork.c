@@ -15,7 +15,7 @@
 //     make the list anew, and lose nothing. Then the page is the forking thread's, or abandoned.
 //   pages that are owned though no thread owns them: they were on their way. The same.
 //   slices that are neither free nor a page's: claimed, or half released. They become free.
-//   records of vanished threads' theaps, for use again. Spare ones are lost.
+//   records of vanished threads' theaps, for use again. Those that wait for it are lost.
 //
 // A thread's id may come again in the child, with the stack of a vanished thread: no page may be
 // left that has such an owner. What a vanished thread was about to release with a heap that it was
@@ -229,22 +229,16 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
   }
 }
 
-// The references of a plot are its slices that are not free, and its heap's own one. What a thread
-// that vanished had claimed to purge it, or had not noted yet, was none: so none is counted while
-// such slices become free, and all is counted anew behind that. The plot of a heap that is no more
-// keeps one too many, and serves no other heap in this process.
-#define PLOT_IS_HELD (SIZE_MAX / 2)
-
-static void hold_plots(const mx_arena_t* arena, bool is_over) {
-  if (!MX_ISOLATE || arena->plots == NULL || mx_load_relaxed(&arena->is_spent) != 0) return;
+// What a thread that vanished had claimed to purge it, or had not noted yet, was no reference of
+// its plot: each slice that is not free is one from here on, and goes when that becomes free.
+static void count_in_plots(const mx_arena_t* arena) {
+  if (!MX_ISOLATE || arena->plots == NULL) return;
   for (size_t first = 0; first < arena->slices; first += MX_WORD_BITS) {
     mx_plot_t* const plot = &arena->plots[first / MX_WORD_BITS];
     const size_t count = mx_min(arena->slices - first, MX_WORD_BITS);
     const size_t used = count - mx_bits_count(arena->free, first, count);
-    const bool is_held = (mx_load_relaxed(&plot->refs) > PLOT_IS_HELD / 2);
-    if (!is_over && used > 0) mx_store_relaxed(&plot->refs, PLOT_IS_HELD);
-    if (!is_over || !is_held) continue;
-    mx_store_relaxed(&plot->refs, mx_load_relaxed(&plot->partition) != 0 ? used + 1 : 0);
+    const size_t refs = used + (mx_load_relaxed(&plot->partition) != 0 && plot->next != plot);
+    if (mx_load_relaxed(&plot->refs) != refs) mx_store_relaxed(&plot->refs, refs);
   }
 }
 
@@ -255,9 +249,8 @@ static void repair_arenas(mx_arenas_t* arenas) {
   intptr_t in_use = 0, purgeable = 0;
   for (size_t i = 0; i < count; i++) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
-    hold_plots(arena, false);
+    count_in_plots(arena);
     repair_arena(arenas, arena, &adoptable);
-    hold_plots(arena, true);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_check(left <= arena->slices);

@@ -411,6 +411,34 @@ static void purged_in_plot(void) {
   pthread_join(thread, NULL);
 }
 
+// The last block of a heap that has gone ends the plot, in a child as well.
+static void plot_ends_in_child(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  void* const p = mi_heap_malloc(heap, 100);
+  const mx_page_t* const page = mx_pagemap_get(p);
+  pthread_t thread;
+  if (page->arena == NULL || page->arena->plots == NULL) return;
+  const mx_plot_t* const plot = &page->arena->plots[page->slice_index / MX_WORD_BITS];
+  mi_heap_delete(heap);
+  EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
+  sem_wait(&ready);
+  const size_t refs = mx_load_relaxed(&plot->refs);
+  const pid_t child = fork();
+  if (child == 0) {
+    mi_collect(false);
+    EXPECT(mx_load_relaxed(&plot->refs) == refs && mx_load_relaxed(&plot->partition) != 0);
+    mi_free(p);
+    mi_collect(true);
+    EXPECT(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) == 0);
+    _exit(failures);
+  }
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mi_free(p);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   pthread_t thread;
   allow_damage();
@@ -430,6 +458,7 @@ int main(void) {
   if (MX_HOLES && !MX_RANDOM_ORDER) page_becomes_another();
   flags_are_free();
   purged_in_plot();
+  plot_ends_in_child();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
