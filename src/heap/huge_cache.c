@@ -78,7 +78,7 @@ mx_page_t* mx_huge_cache_take(const mx_heap_t* heap, size_t count, size_t align)
 }
 
 void mx_huge_cache_flush(bool force) {
-  if (MX_LARGE_APART) mx_huge_spares_flush(force);
+  if (MX_LARGE_APART) mx_huge_kept_flush(force);
   uint64_t since = mx_load_relaxed(&kept_since);
   const long delay = mx_option(purge_delay);
   // -1 is more than any time.

@@ -162,7 +162,7 @@ static mx_page_t* os_page(mx_heap_t* heap, size_t slices, size_t align, mx_slice
 static mx_atomic(int) apart_count;
 static mx_atomic(size_t) apart_bytes;
 
-#define SPARE_SHARE 8  // of what is in use, this part may be kept
+#define KEPT_SHARE 8  // of what is in use, this part may be kept
 
 // What is mapped of it.
 static uint8_t* apart_start(const mx_page_t* page) {
@@ -185,142 +185,141 @@ static bool is_for_arenas(const mx_heap_t* heap) {
 
 // To touch fresh memory costs more than all the rest, so that of the blocks that were freed a part
 // is kept for the next ones: inaccessible, where it was, and moved by its page tables when it is
-// used again. A block takes as many spares as it needs, and leaves what it does not. Each piece
-// that moves stays a mapping of its own, so that a spare may be of several, and what is smaller
+// used again. A block takes as many of them as it needs, and leaves what it does not. Each piece
+// that moves stays a mapping of its own, so that what is kept may be of several; what is smaller
 // than a share of all is unmapped.
-#define SPARES 16
+#define KEPT_MAPPINGS 16
 #define PIECE_LEAST (256 * MX_KIB)
 #define PIECE_SHARE 8192
 
-typedef struct spare_s {
+typedef struct kept_s {
   uint8_t* start;  // NULL: none
   size_t bytes;
   uint64_t since;  // clock in ms
-} spare_t;
+} kept_t;
 
-static spare_t kept_spares[SPARES];  // under the lock of the records
-static mx_atomic(size_t) spare_bytes;
+static kept_t kept_mappings[KEPT_MAPPINGS];  // under the lock of the records
+static mx_atomic(size_t) kept_bytes;
 
 static size_t piece_least(void) {
   return mx_max(mx_load_relaxed(&apart_bytes) / PIECE_SHARE, PIECE_LEAST);
 }
 
-static void unmap_spare(const spare_t* spare) {
-  mx_vmem_unmap(spare->start, spare->bytes, spare->bytes);
+static void unmap_kept(const kept_t* mapping) {
+  mx_vmem_unmap(mapping->start, mapping->bytes, mapping->bytes);
 }
 
 // Keeps what is inaccessible already, or gives it back.
-static void put_spare(const spare_t* spare) {
-  mx_check(spare->bytes > 0);
-  mx_check(mx_is_aligned(spare->start, mx_facts.os_page));
+static void put_kept(const kept_t* mapping) {
+  mx_check(mapping->bytes > 0);
+  mx_check(mx_is_aligned(mapping->start, mx_facts.os_page));
   bool done = false;
   mx_lock_acquire(&os_records_lock);
-  for (size_t i = 0; i < SPARES && !done && spare->bytes >= piece_least(); i++) {
-    if (kept_spares[i].start != NULL) continue;
-    kept_spares[i] = *spare;
+  for (size_t i = 0; i < KEPT_MAPPINGS && !done && mapping->bytes >= piece_least(); i++) {
+    if (kept_mappings[i].start != NULL) continue;
+    kept_mappings[i] = *mapping;
     done = true;
   }
   mx_lock_release(&os_records_lock);
-  if (done) mx_add_relaxed(&spare_bytes, spare->bytes);
-  else unmap_spare(spare);
+  if (done) mx_add_relaxed(&kept_bytes, mapping->bytes);
+  else unmap_kept(mapping);
 }
 
-static size_t spares_most(void) {
+static size_t kept_most(void) {
   if (mx_option(purge_delay) <= 0 || mx_load_relaxed(&mx_memory_limit.bytes) != 0) return 0;
   if (!mx_os_overcommits()) return 0;
   return (size_t)mx_arenas_may_wait(&mx_subproc_main.arenas) * MX_SLICE_SIZE +
-         mx_load_relaxed(&apart_bytes) / SPARE_SHARE;
+         mx_load_relaxed(&apart_bytes) / KEPT_SHARE;
 }
 
 // As much of a freed block as may be kept; the rest is unmapped, and all of one that was hardly
 // used: to clear it would touch what nobody has touched.
-static void keep_spare(uint8_t* start, size_t bytes) {
-  const size_t most = spares_most(), now = mx_load_relaxed(&spare_bytes);
+static void keep_mapping(uint8_t* start, size_t bytes) {
+  const size_t most = kept_most(), now = mx_load_relaxed(&kept_bytes);
   const size_t room = mx_align_down(most > now ? most - now : 0, mx_facts.os_page);
-  const spare_t spare = {start, mx_min(bytes, room), mx_os_clock_msecs()};
+  const kept_t mapping = {start, mx_min(bytes, room), mx_os_clock_msecs()};
   // The program may have made guards of its own in it, which cannot be read.
-  const bool keeps = (spare.bytes >= piece_least() && mx_os_protect(start, spare.bytes, true) &&
-                      mx_vmem_seems_written(start, spare.bytes) &&
-                      mx_os_protect(start, spare.bytes, false));
-  const size_t kept = (keeps ? spare.bytes : 0);
+  const bool keeps = (mapping.bytes >= piece_least() && mx_os_protect(start, mapping.bytes, true) &&
+                      mx_vmem_seems_written(start, mapping.bytes) &&
+                      mx_os_protect(start, mapping.bytes, false));
+  const size_t kept = (keeps ? mapping.bytes : 0);
   if (kept < bytes) mx_vmem_unmap(start + kept, bytes - kept, bytes - kept);
-  if (keeps) put_spare(&spare);
+  if (keeps) put_kept(&mapping);
 }
 
-static bool is_better_spare(const spare_t* spare, const spare_t* other, size_t bytes) {
+static bool serves_better(const kept_t* mapping, const kept_t* other, size_t bytes) {
   if (other->start == NULL) return true;
-  const bool fits = (spare->bytes >= bytes);
+  const bool fits = (mapping->bytes >= bytes);
   if (fits != (other->bytes >= bytes)) return fits;
-  return fits ? spare->bytes < other->bytes : spare->bytes > other->bytes;
+  return fits ? mapping->bytes < other->bytes : mapping->bytes > other->bytes;
 }
 
 // The one that serves best for so many bytes.
-static spare_t take_spare(size_t bytes) {
-  spare_t best = {NULL, 0, 0};
-  if (mx_load_relaxed(&spare_bytes) == 0) return best;
-  size_t at = SPARES;
+static kept_t take_kept_mapping(size_t bytes) {
+  kept_t best = {NULL, 0, 0};
+  if (mx_load_relaxed(&kept_bytes) == 0) return best;
+  size_t at = KEPT_MAPPINGS;
   mx_lock_acquire(&os_records_lock);
-  for (size_t i = 0; i < SPARES; i++) {
-    if (kept_spares[i].start == NULL || !is_better_spare(&kept_spares[i], &best, bytes)) continue;
-    best = kept_spares[i];
+  for (size_t i = 0; i < KEPT_MAPPINGS; i++) {
+    if (kept_mappings[i].start == NULL || !serves_better(&kept_mappings[i], &best, bytes)) continue;
+    best = kept_mappings[i];
     at = i;
   }
-  if (at < SPARES) kept_spares[at].start = NULL;
+  if (at < KEPT_MAPPINGS) kept_mappings[at].start = NULL;
   mx_lock_release(&os_records_lock);
-  mx_add_relaxed(&spare_bytes, 0 - best.bytes);
+  mx_add_relaxed(&kept_bytes, 0 - best.bytes);
   return best;
 }
 
-// Moves the first bytes of a spare, at most `bytes`, by whole mappings, and keeps what is behind
-// them: how many. What cannot be moved is lost; *is_torn: so is the target.
-static size_t move_spare(spare_t spare, uint8_t* to, size_t bytes, bool* is_torn) {
-  const size_t wanted = mx_min(spare.bytes, bytes);
+// Moves the first bytes of what was kept, at most `bytes`, by whole mappings, and keeps what is
+// behind them: how many. What cannot be moved is lost; *is_torn: so is the target.
+static size_t move_kept(kept_t mapping, uint8_t* to, size_t bytes, bool* is_torn) {
+  const size_t wanted = mx_min(mapping.bytes, bytes);
   mx_check(wanted > 0 && mx_is_aligned(to, mx_facts.os_page));
   size_t moved = 0;
-  bool is_movable = mx_os_protect(spare.start, wanted, true);
+  bool is_movable = mx_os_protect(mapping.start, wanted, true);
   while (is_movable && moved < wanted) {
-    uint8_t* const piece = spare.start + moved;
+    uint8_t* const piece = mapping.start + moved;
     const size_t size = mx_os_movable(piece, wanted - moved);
     is_movable = (size >= mx_min(piece_least(), bytes - moved) &&
                   mx_vmem_move(piece, to + moved, size, is_torn));
     if (is_movable) moved += size;
   }
   mx_count_add(&mx_process_counters.committed, -(int64_t)moved);
-  const spare_t lost = {spare.start + moved, wanted - moved, 0};
-  if (lost.bytes > 0) unmap_spare(&lost);
-  const spare_t rest = {spare.start + wanted, spare.bytes - wanted, spare.since};
-  if (rest.bytes > 0) put_spare(&rest);
+  if (moved < wanted) mx_vmem_unmap(mapping.start + moved, wanted - moved, wanted - moved);
+  const kept_t rest = {mapping.start + wanted, mapping.bytes - wanted, mapping.since};
+  if (rest.bytes > 0) put_kept(&rest);
   return moved;
 }
 
-// Fills fresh memory with that of spares: how many bytes of it. SIZE_MAX: it is lost.
-static size_t move_spares(uint8_t* to, size_t bytes) {
+// Fills fresh memory with that of kept mappings: how many bytes of it. SIZE_MAX: it is lost.
+static size_t move_in_kept(uint8_t* to, size_t bytes) {
   bool is_torn = false;
   size_t moved = 0;
-  for (unsigned tries = 0; tries < SPARES && bytes - moved >= piece_least() / 4; tries++) {
-    const spare_t spare = take_spare(bytes - moved);
-    if (spare.start == NULL) break;
-    moved += move_spare(spare, to + moved, bytes - moved, &is_torn);
+  for (unsigned tries = 0; tries < KEPT_MAPPINGS && bytes - moved >= piece_least() / 4; tries++) {
+    const kept_t mapping = take_kept_mapping(bytes - moved);
+    if (mapping.start == NULL) break;
+    moved += move_kept(mapping, to + moved, bytes - moved, &is_torn);
     if (is_torn) return SIZE_MAX;
   }
   return moved;
 }
 
-void mx_huge_spares_flush(bool force) {
-  if (mx_load_relaxed(&spare_bytes) == 0) return;
+void mx_huge_kept_flush(bool force) {
+  if (mx_load_relaxed(&kept_bytes) == 0) return;
   const long delay = mx_option(purge_delay);
   const uint64_t now = mx_os_clock_msecs();
-  for (size_t i = 0; i < SPARES; i++) {
-    spare_t old = {NULL, 0, 0};
+  for (size_t i = 0; i < KEPT_MAPPINGS; i++) {
+    kept_t old = {NULL, 0, 0};
     mx_lock_acquire(&os_records_lock);
-    if (force || (delay >= 0 && now - kept_spares[i].since >= (uint64_t)delay)) {
-      old = kept_spares[i];
-      kept_spares[i].start = NULL;
+    if (force || (delay >= 0 && now - kept_mappings[i].since >= (uint64_t)delay)) {
+      old = kept_mappings[i];
+      kept_mappings[i].start = NULL;
     }
     mx_lock_release(&os_records_lock);
     if (old.start == NULL) continue;
-    mx_add_relaxed(&spare_bytes, 0 - old.bytes);
-    unmap_spare(&old);
+    mx_add_relaxed(&kept_bytes, 0 - old.bytes);
+    unmap_kept(&old);
   }
 }
 
@@ -346,9 +345,9 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, size_t align, bool i
   }
   uint8_t* const first = range.start + skip;
   uint8_t* const start = first + size - bytes;
-  // Spares are on any node.
+  // Kept mappings are on any node.
   const bool may_move = (!is_fresh && mx_heap_node(heap) < 0);
-  const size_t moved = (may_move ? move_spares(start, bytes) : 0);
+  const size_t moved = (may_move ? move_in_kept(start, bytes) : 0);
   if (moved == SIZE_MAX) {
     os_record_free(page);
     return NULL;
@@ -375,7 +374,7 @@ static void unmap_apart(mx_page_t* page) {
   mx_add_relaxed(&apart_count, -1);
   mx_check(mx_load_relaxed(&apart_bytes) >= bytes);
   mx_add_relaxed(&apart_bytes, 0 - bytes);
-  keep_spare(start, bytes);
+  keep_mapping(start, bytes);
 }
 
 mx_page_t* mx_huge_page_alloc(mx_heap_t* heap, size_t count, size_t align, bool is_growing,

@@ -18,7 +18,7 @@ mx_page_t* mx_huge_page_apart(mx_heap_t* heap, size_t room, size_t align, bool i
                               size_t* used);
 // Gives back what is kept of such blocks that were freed: all, or what waited longer than memory
 // may.
-void mx_huge_spares_flush(bool force);
+void mx_huge_kept_flush(bool force);
 // Enters an initialised one where it can be found; it belongs to its heap from then on.
 bool mx_huge_page_enter(mx_page_t* page);
 // Changes the block's size in the record and in the counters.

@@ -35,7 +35,7 @@ size_t mx_thread_owned_bytes(void);
 void mx_thread_reduce(size_t target);
 // This thread shall not take over what others leave, unless it needs memory.
 void mx_thread_set_pooled(void);
-// Makes a theap that is bound to no heap a spare one, if it is this thread's.
+// Gives the record of a theap that is bound to no heap back, if it is this thread's.
 bool mx_thread_put_aside(mx_theap_t* theap);
 // Puts aside this thread's theaps whose heaps others gave up.
 void mx_thread_absorb_orphans(void);
