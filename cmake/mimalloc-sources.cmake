@@ -36,9 +36,7 @@ set(mi_source_names
   arena/purge.c
   arena/partition.c
   arena/plots.c
-  arena/joined.c
   arena/parts.c
-  arena/first_part.c
   arena/presence.c
   arena/scatter.c
   arena/slices.c
@@ -63,14 +61,12 @@ set(mi_source_names
   heap/own_ranges.c
   heap/resting.c
   heap/retained.c
-  heap/scarce.c
   heap/subproc.c
   heap/theap.c
   heap/theap_record.c
   heap/thread_life.c
   heap/transfer.c
   heap/trim.c
-  alloc/failed.c
   alloc/free.c
   alloc/free_into.c
   alloc/guarded.c

@@ -147,6 +147,15 @@ bool mx_heap_grow_page(mx_heap_t* heap, mx_page_t* page) {
   return more > 0;
 }
 
+bool mx_page_extend_scarce(mx_heap_t* heap, mx_page_t* page, bool* is_zero) {
+  if (!mx_page_can_extend(page)) return false;
+  mx_arenas_unmap_free(&heap->subproc->arenas);
+  mx_heap_grow_page(heap, page);
+  const bool done = mx_page_extend(page, is_zero);
+  if (!done) page->is_final = 1;
+  return done;
+}
+
 // Slices for a page. Where they are mapped in part that of the first block is, and of what lies in
 // front of it.
 static bool fresh_slices(mx_arenas_t* arenas, const mx_slices_request_t* request, size_t size,
