@@ -42,6 +42,7 @@ bool mc_is_block(const void* p);
 #define mx_store_release(p, v) mc_store_(p, v)
 #define mx_exchange_acq_rel(p, v) mc_rmw_(p, v, MC_SET)
 #define mx_exchange_relaxed(p, v) mc_rmw_(p, v, MC_SET)
+#define mx_take_any(p, none) (mx_load_relaxed(p) == (none) ? (none) : mx_exchange_acq_rel(p, none))
 #define mx_cas_weak_acq_rel(p, expected, desired) mc_cas_(p, expected, desired)
 #define mx_cas_strong_acq_rel(p, expected, desired) mc_cas_(p, expected, desired)
 #define mx_add_relaxed(p, v) mc_rmw_(p, v, MC_ADD)

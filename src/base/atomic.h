@@ -27,6 +27,8 @@
   mx_std(atomic_exchange_explicit)((p), (v), mx_std(memory_order_acq_rel))
 #define mx_exchange_relaxed(p, v) \
   mx_std(atomic_exchange_explicit)((p), (v), mx_std(memory_order_relaxed))
+// All that is there, if any: nobody else gets it then. To look takes the line from no processor.
+#define mx_take_any(p, none) (mx_load_relaxed(p) == (none) ? (none) : mx_exchange_acq_rel(p, none))
 // The weak form may fail for no reason and belongs in a loop; *expected is updated on failure.
 #define mx_cas_weak_acq_rel(p, expected, desired)                               \
   mx_std(atomic_compare_exchange_weak_explicit)((p), (expected), (desired),     \

@@ -44,9 +44,7 @@ static slot_t* slots_of(size_t count, slot_t** end) {
   return first;
 }
 
-static mx_page_t* take_from(slot_t* slot) {
-  return mx_load_relaxed(slot) == NULL ? NULL : mx_exchange_acq_rel(slot, (mx_page_t*)NULL);
-}
+static mx_page_t* take_from(slot_t* slot) { return mx_take_any(slot, (mx_page_t*)NULL); }
 
 bool mx_huge_cache_put(mx_page_t* page) {
   if (!may_keep(page)) return false;

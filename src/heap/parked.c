@@ -109,11 +109,6 @@ static mx_noinline void end_parked(mx_theap_t* theap) {
   mx_theap_recycle(theap);
 }
 
-static mx_theap_t* take_at(mx_parked_t* place) {
-  if (mx_load_relaxed(&place->theap) == NULL) return NULL;
-  return mx_exchange_acq_rel(&place->theap, (mx_theap_t*)NULL);
-}
-
 // Those that have waited for `age` ms.
 static mx_noinline bool give_up_older(mx_subproc_t* subproc, uint32_t now, uint32_t age) {
   bool is_any_left = false;
@@ -124,7 +119,7 @@ static mx_noinline bool give_up_older(mx_subproc_t* subproc, uint32_t now, uint3
       is_any_left = true;
       continue;
     }
-    mx_theap_t* const theap = take_at(place);
+    mx_theap_t* const theap = mx_take_any(&place->theap, (mx_theap_t*)NULL);
     if (theap != NULL) end_parked(theap);
   }
   return is_any_left;
@@ -227,7 +222,7 @@ mx_theap_t* mx_theap_take_parked(mx_subproc_t* subproc) {
   }
   mx_theap_t* theap = NULL;
   for (size_t i = 0; theap == NULL && i < MX_PARKED_MAX; i++) {
-    theap = take_at(&subproc->parked[i]);
+    theap = mx_take_any(&subproc->parked[i].theap, (mx_theap_t*)NULL);
   }
   if (theap == NULL) return NULL;
   mx_lock_acquire(&theap->lock);

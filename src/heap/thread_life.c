@@ -100,8 +100,7 @@ static void put_aside(mx_theap_t* first, mx_theap_t* theap) {
 
 static void absorb_orphans(mx_theap_t* first) {
   mx_check(first != NULL && first == first->first);
-  if (mx_load_relaxed(&first->thread.orphans) == NULL) return;
-  mx_theap_t* next = mx_exchange_acq_rel(&first->thread.orphans, (mx_theap_t*)NULL);
+  mx_theap_t* next = mx_take_any(&first->thread.orphans, (mx_theap_t*)NULL);
   for (mx_theap_t* theap; (theap = next) != NULL;) {
     next = theap->links.next_orphan;
     if (theap != first) leave_heap(theap);

@@ -72,7 +72,7 @@ void mx_prof_sample_taken(void) {
   const uint64_t interval = (uint64_t)mx_option(prof_interval);
   const uint64_t step = (uint64_t)mx_option(prof_peak);
   mx_prof_state_t state;
-  bool is_due = (mx_load_relaxed(&is_limit_passed) && mx_exchange_acq_rel(&is_limit_passed, false));
+  bool is_due = mx_take_any(&is_limit_passed, false);
   if (interval != 0 || step != 0) {
     mx_prof_read_state(&state);
     if (interval > 0 && has_passed(&allocated_then, state.allocated, interval)) is_due = true;

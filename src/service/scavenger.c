@@ -48,9 +48,7 @@ bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; 
 // ---- the thread --------------------------------------------------------------------------------
 
 static void wake_up(void) {
-  if (mx_load_relaxed(&sleeping) != 0 && mx_exchange_acq_rel(&sleeping, 0) != 0) {
-    mx_os_wake(&sleeping);
-  }
+  if (mx_take_any(&sleeping, 0) != 0) mx_os_wake(&sleeping);
 }
 
 typedef struct round_s {

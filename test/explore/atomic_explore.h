@@ -71,6 +71,7 @@ void* ex_memcpy(void* to, const void* from, size_t size);
 #define mx_store_release(p, v) ex_store_(p, v, EX_RELEASE)
 #define mx_exchange_acq_rel(p, v) ex_rmw_(p, v, EX_XCHG, EX_ACQ_REL)
 #define mx_exchange_relaxed(p, v) ex_rmw_(p, v, EX_XCHG, EX_RELAXED)
+#define mx_take_any(p, none) (mx_load_relaxed(p) == (none) ? (none) : mx_exchange_acq_rel(p, none))
 #define mx_cas_weak_acq_rel(p, expected, desired) ex_cas_(p, expected, desired, EX_CAS_WEAK)
 #define mx_cas_strong_acq_rel(p, expected, desired) ex_cas_(p, expected, desired, EX_CAS)
 #define mx_add_relaxed(p, v) ex_rmw_(p, v, EX_ADD, EX_RELAXED)

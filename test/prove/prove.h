@@ -63,6 +63,7 @@ static _Bool prove_has_failed;
 #define mx_store_release(p, v) ((void)(*(p) = (v)))
 #define mx_exchange_acq_rel(p, v) prove_exchange(p, v)
 #define mx_exchange_relaxed(p, v) prove_exchange(p, v)
+#define mx_take_any(p, none) (mx_load_relaxed(p) == (none) ? (none) : mx_exchange_acq_rel(p, none))
 #define mx_cas_weak_acq_rel(p, expected, desired) prove_cas_weak(p, expected, desired)
 #define mx_cas_strong_acq_rel(p, expected, desired) prove_cas(p, expected, desired)
 #define mx_add_relaxed(p, v) prove_fetch(p, +, v)
