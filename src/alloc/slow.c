@@ -3,12 +3,11 @@
 //
 // The way from malloc to a fresh page, all that is on it: mx_alloc_in (fast.h) finds no block and
 // calls mx_alloc_small_slow, which has one for a sampled thread; mx_alloc_slow passes by the
-// sampling and tries a spare block; alloc_visit begins a call, which a fork has to know of;
-// alloc_in_visit tries a free block of a larger size, counts a visit, with what is due then, and
-// knows what to do without memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page
-// that has a block. There next_page looks for one of the theap's and new_page for a retained one,
-// then mx_page_fresh (heap/adopt.c) makes one. docs/architecture.md has it step by step, as a test
-// traces it.
+// sampling and tries a spare block; alloc_visit begins a call, which a fork has to know of, tries a
+// free block of a larger size, counts a visit, with what is due then, and knows what to do without
+// memory; alloc_refilled asks mx_theap_refill (heap/theap.c) for a page that has a block. There
+// next_page looks for one of the theap's and new_page for a retained one, then mx_page_fresh
+// (heap/adopt.c) makes one. docs/architecture.md has it step by step, as a test traces it.
 #include <string.h>
 
 #include "../base/hooks.h"
@@ -166,33 +165,23 @@ mx_cold void* mx_alloc_failed(size_t size) {
 }
 
 // One visit of the slow path, for a theap that may still have to be made.
-static void* alloc_in_visit(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_unlikely(theap->heap == NULL)) {
-    theap = mx_thread_theap();
-    if (theap == NULL) return mx_alloc_failed(size);
-  }
-  if (mx_unlikely(size > MX_BLOCK_MAX)) {
-    if (size > MX_MAX_ALLOC) {
-      mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
-    }
-    return mx_alloc_failed(size);
-  }
-  void* p = alloc_larger(theap, size, zero);
-  if (p == NULL || theap->larger.count % LARGER_VISITS == 0) note_visit(theap, size);
-  if (p != NULL) return p;
-  if (mx_unlikely(mx_sample_has_changed(theap))) p = mx_sample_begin(theap, size, zero);
-  if (mx_likely(p == NULL)) p = alloc_refilled(theap, size, zero);
-  if (mx_unlikely(p == NULL)) {
-    mx_alloc_on_pressure(theap);
-    p = alloc_refilled(theap, size, zero);
-    if (p == NULL) return mx_alloc_failed(size);
-  }
-  return p;
-}
-
 mx_noinline static void* alloc_visit(size_t size, mx_theap_t* theap, bool zero) {
+  void* p = NULL;
   mx_call_enter();
-  void* const p = alloc_in_visit(size, theap, zero);
+  if (mx_unlikely(theap->heap == NULL)) theap = mx_thread_theap();
+  if (mx_likely(theap != NULL && size <= MX_BLOCK_MAX)) {
+    p = alloc_larger(theap, size, zero);
+    if (p == NULL || theap->larger.count % LARGER_VISITS == 0) note_visit(theap, size);
+    if (p == NULL && mx_sample_has_changed(theap)) p = mx_sample_begin(theap, size, zero);
+    if (p == NULL) p = alloc_refilled(theap, size, zero);
+    if (mx_unlikely(p == NULL)) {
+      mx_alloc_on_pressure(theap);
+      p = alloc_refilled(theap, size, zero);
+    }
+  } else if (theap != NULL && size > MX_MAX_ALLOC) {
+    mx_error(EOVERFLOW, "allocation request is too large (%zu bytes)\n", size);
+  }
+  if (mx_unlikely(p == NULL)) mx_alloc_failed(size);
   mx_call_leave();
   return p;
 }
