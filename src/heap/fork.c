@@ -257,9 +257,9 @@ static void repair_arenas(mx_arenas_t* arenas) {
     mx_store_relaxed(&arena->lacks, SIZE_MAX);
     mx_store_relaxed(&arena->lacks_dirty, SIZE_MAX);
     in_use += (intptr_t)(arena->slices - left);
-    const intptr_t waits = (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
-    mx_store_relaxed(&arena->purgeable_count, waits);
-    purgeable += waits;
+    const intptr_t freed = (intptr_t)mx_bits_count(arena->purgeable, 0, arena->slices);
+    mx_store_relaxed(&arena->purgeable_count, freed);
+    purgeable += freed;
   }
   mx_store_relaxed(&arenas->purgeable, purgeable);
   mx_store_relaxed(&arenas->in_use, in_use);
@@ -364,13 +364,13 @@ bool mx_heap_after_fork(void) {
     return true;
   }
   reset_theap_locks();
-  const bool is_inside = mx_fork_is_inside(), waits = (REPAIRS_LATER && !is_inside);
+  const bool is_inside = mx_fork_is_inside(), is_later = (REPAIRS_LATER && !is_inside);
   for (mx_subproc_t* s = &mx_subproc_main; has_vanished && s != NULL; s = s->next) {
-    disown_vanished(&s->arenas, waits);
+    disown_vanished(&s->arenas, is_later);
   }
   has_lost |= has_vanished;
   if (is_inside) mx_call_then(&repair_at_end);
-  else if (has_vanished && waits) mx_call_before_next(&repair_all);
+  else if (has_vanished && is_later) mx_call_before_next(&repair_all);
   else repair_all();
   return has_vanished;
 }
