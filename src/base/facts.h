@@ -12,6 +12,7 @@ typedef struct mx_own_page mx_facts_s {
   unsigned va_bits;     // usable bits of an address
   unsigned near_bits;   // addresses below 2^near_bits can be asked for with a hint: see mem/vmem.c
   bool keeps_off;       // no address is asked for: a sanitizer's run-time wants those for itself
+  bool makes_filters;   // libseccomp is loaded: looks for a filter may be the end of the process
   bool purge_keeps_guards;  // an inaccessible place is one still when contents were dropped
   bool is_redirected;   // the calls of a C run-time were turned to us (Windows)
   bool has_tags;        // memory of ours has tags, and accesses are compared with them

@@ -35,6 +35,7 @@ extern char** environ;
 // those up; for that they allocate.
 extern void __tsan_init(void) __attribute__((weak));
 extern void __asan_init(void) __attribute__((weak));
+extern int seccomp_load(void* filter) __attribute__((weak));
 MX_END_DECLS
 #endif
 
@@ -162,6 +163,7 @@ void mx_os_init(void) {
   if (MX_TAGS) mx_linux_choose_tags();
   // It maps its own there, and ends the process where it finds something; it may begin after us.
   mx_facts.keeps_off = (&__asan_init != NULL);
+  mx_facts.makes_filters = (&seccomp_load != NULL);
 #endif
 }
 
@@ -173,8 +175,9 @@ static bool refused(long error) {
   return false;
 }
 
-// Such a filter may end the process for a call that it does not know.
+// A filter may end the process for a call that it does not know, later also for this one.
 static bool has_filter(void) { return mx_syscall1(SYS_prctl, PR_GET_SECCOMP) != 0; }
+static bool may_have_filter(void) { return mx_facts.makes_filters || has_filter(); }
 
 // Where a limit counts, by the bytes that come or go here: others' are found by a look. Where that
 // might end the process, the next refusal tells.
@@ -183,7 +186,7 @@ static void count_mapped(size_t size, bool comes) {
   if (!comes && mx_os_is_scarce()) return;
   const intptr_t bytes = (intptr_t)mx_min(size, (size_t)MX_GIB);
   if (mx_add_relaxed(&until_look, comes ? -bytes : bytes) > bytes || !comes) return;
-  if (!has_filter()) look_at_space(false, true);
+  if (!may_have_filter()) look_at_space(false, true);
   else mx_store_relaxed(&until_look, (intptr_t)LOOK_EVERY);
 }
 
@@ -418,7 +421,7 @@ void mx_os_advise_large(void* p, size_t size, bool want) {
 bool mx_os_fill_large(void* p, size_t size) {
   const size_t unit = MX_KERNEL_PAGE;
   uint8_t state = 0;
-  if (has_filter()) return false;
+  if (may_have_filter()) return false;
   mx_os_refuse_large(p, size);
   if (!advise(p, size, MADV_HUGEPAGE)) return false;
   *(volatile uint8_t*)p = 0;
@@ -449,7 +452,7 @@ static bool tells_presence(void) {
 // `most`; -1 where that cannot be told.
 static int count_absent(const void* p, size_t size, int most) {
   const size_t unit = MX_KERNEL_PAGE, step = size / PAGES_LOOKED_AT;
-  if (step == 0 || has_filter() || !tells_presence()) return -1;
+  if (step == 0 || may_have_filter() || !tells_presence()) return -1;
   int absent = 0;
   for (size_t i = 0; i < PAGES_LOOKED_AT && absent <= most; i++) {
     uint8_t state = 0;
@@ -470,7 +473,7 @@ bool mx_os_is_sparse(const void* p, size_t size, size_t quarters) {
   uint8_t state[256];
   const size_t unit = MX_KERNEL_PAGE, pages = size / unit;
   size_t present = 0;
-  if (has_filter()) return false;
+  if (may_have_filter()) return false;
   if (!tells_presence()) return true;  // to read what is absent makes it present there
   for (size_t done = 0, n; done < pages; done += n) {
     n = mx_min(pages - done, sizeof(state));

@@ -58,6 +58,16 @@ static void filter(long call, int error, uint32_t argument, uint32_t value) {
 
 static void refuse(long call, int error) { filter(call, error, ANY, 0); }
 
+// Stands in for libseccomp: the linker finds it as it finds the library's.
+int seccomp_load(void* filter);
+int seccomp_load(void* filter) { return filter != NULL; }
+
+// A process that begins without it.
+static void begin(void) {
+  mx_os_init();
+  mx_facts.makes_filters = false;
+}
+
 static unsigned char* memory(size_t pages) {
   unsigned char* const p = (unsigned char*)mmap(NULL, pages * unit, PROT_READ | PROT_WRITE,
                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -190,7 +200,7 @@ static void unknown_limits(void) {
   refuse(SYS_prlimit64, EPERM);
   refuse(SYS_openat, EACCES);
   EXPECT(mx_os_overcommits());
-  mx_os_init();
+  begin();
   EXPECT(mx_facts.os_page == unit && mx_facts.near_bits == 33 && !mx_os_is_scarce());
 }
 
@@ -207,7 +217,7 @@ static void limit_to(int resource, size_t field, rlim_t left) {
 
 static void begin_with(int resource, size_t field, size_t mib, bool is_scarce) {
   limit_to(resource, field, (rlim_t)mib << 20);
-  mx_os_init();
+  begin();
   EXPECT(mx_facts.near_bits == 31 && mx_os_is_scarce() == is_scarce && !mx_os_overcommits());
 }
 
@@ -220,7 +230,7 @@ static void some_data(void) { begin_with(RLIMIT_DATA, 5, 200, false); }
 static void hidden_space(void) {
   limit_to(RLIMIT_AS, 0, (rlim_t)200 << 20);
   refuse(SYS_openat, EACCES);
-  mx_os_init();
+  begin();
   EXPECT(mx_os_is_scarce());
 }
 
@@ -263,7 +273,7 @@ static void steady_space(void) {
 static void locked_space(void) {
   const struct rlimit most = {1 << 20, 1 << 20};
   EXPECT(setrlimit(RLIMIT_MEMLOCK, &most) == 0);
-  mx_os_init();
+  begin();
   EXPECT(!mx_os_is_scarce());
   filter(SYS_mmap, EAGAIN, 1, 3 * MX_MIB);
   filter(SYS_mmap, ENOMEM, 1, 5 * MX_MIB);
@@ -399,6 +409,32 @@ static void deadly(void) {
   EXPECT(can_write(p) && munmap(p, 64 * unit) == 0);
 }
 
+// A program that makes filters may enter one that does not know the question for a filter, either.
+static void unaskable(void) {
+  unsigned char* const p = memory(64);
+  mx_os_init();
+  EXPECT(mx_facts.makes_filters);
+  refuse(SYS_mincore, 0);
+  refuse(SYS_prlimit64, 0);
+  refuse(SYS_prctl, 0);
+  EXPECT(!mx_os_seems_present(p, 64 * unit) && !mx_os_seems_absent(p, 64 * unit));
+  EXPECT(!mx_os_is_sparse(p, 64 * unit, 4) && !mx_os_fill_large(p, 64 * unit));
+  EXPECT(can_write(p) && munmap(p, 64 * unit) == 0);
+}
+
+// Where a limit counts, it is looked at at the start and where memory is refused.
+static void unaskable_limit(void) {
+  const struct rlimit limit = {8 * MX_GIB, 8 * MX_GIB};
+  EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+  mx_os_init();
+  refuse(SYS_prlimit64, 0);
+  refuse(SYS_prctl, 0);
+  for (int i = 0; i < 8; i++) {
+    void* const p = mx_os_map(NULL, MX_GIB / 2, false);
+    EXPECT(p != NULL);
+  }
+}
+
 // What is sealed cannot be unmapped: asked of memory that is sealed here, as far as the system can.
 static void seal_with(char** with, bool may_seal) {
   unsigned char *const p = memory(1), *const q = memory(1);
@@ -445,7 +481,8 @@ static const struct {
     {"no moves", no_moves}, {"torn move", torn_move}, {"movable part", movable_part},
     {"no files", no_files}, {"interrupted", interrupted}, {"nothing written", nothing_written},
     {"no random numbers", no_random_numbers}, {"no node", no_node}, {"no threads", no_threads},
-    {"deadly", deadly}, {"under valgrind", under_valgrind},
+    {"deadly", deadly}, {"unaskable", unaskable}, {"unaskable limit", unaskable_limit},
+    {"under valgrind", under_valgrind},
     {"without environment", without_environment},
 };
 
@@ -468,7 +505,7 @@ static int in_child(void (*run)(void)) {
 }
 
 int main(void) {
-  mx_os_init();
+  begin();
   unit = mx_facts.os_page;
   if (pipe(into) != 0 || in_child(&probe) != 0) {
     printf("filters: the system has none\n");
