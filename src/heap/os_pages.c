@@ -187,9 +187,10 @@ static bool is_for_arenas(const mx_heap_t* heap) {
 // is kept for the next ones: inaccessible, where it was, and moved by its page tables when it is
 // used again. A block takes as many of them as it needs, and leaves what it does not. Each piece
 // that moves stays a mapping of its own, so that what is kept may be of several; what is smaller
-// than a share of all is unmapped.
+// than a share of all is unmapped, and so is what is shorter than any block that is mapped apart:
+// to fault in more takes longer than to move it.
 #define KEPT_MAPPINGS 16
-#define PIECE_LEAST (256 * MX_KIB)
+#define PIECE_LEAST MX_SHARED_MAX
 #define PIECE_SHARE 8192
 
 typedef struct kept_s {
