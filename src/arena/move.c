@@ -19,9 +19,9 @@
 #define CHUNKS_MOST 16384         // that all in use is
 #define ARENAS_MAX ((size_t)16)
 #define SPARSE_LOOKS ((size_t)3)  // so many chunks in which little is present end a search
-// Slices of the run, or of all that is in use, for a search to look.
+// Slices of the run, or of all that is in use or waits, for a search to look.
 #define LOOK_LEAST (4 * MX_MIB / MX_SLICE_SIZE)
-#define LOOK_IN_USE (64 * MX_MIB / MX_SLICE_SIZE)
+#define LOOK_IN_ALL (64 * MX_MIB / MX_SLICE_SIZE)
 
 static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !mx_arena_has_plots(arena);
@@ -153,8 +153,9 @@ static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t
 
 // Where a filter entered meanwhile ends the process for asking whether there is one, a program with
 // little memory and no block of several large OS pages is not to notice.
-static size_t looks_for(size_t count, intptr_t in_use) {
-  return count >= LOOK_LEAST || in_use >= (intptr_t)LOOK_IN_USE ? SPARSE_LOOKS : 0;
+static size_t looks_for(const mx_arenas_t* arenas, size_t count) {
+  const intptr_t all = mx_load_relaxed(&arenas->in_use) + mx_load_relaxed(&arenas->purgeable);
+  return count >= LOOK_LEAST || all >= (intptr_t)LOOK_IN_ALL ? SPARSE_LOOKS : 0;
 }
 
 bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -163,7 +164,7 @@ bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   const intptr_t in_use = mx_load_relaxed(&arenas->in_use);
   size_t unit = CHUNK_LEAST;
   while ((intptr_t)unit < in_use / CHUNKS_MOST) unit *= 2;
-  const size_t large = mx_facts.large_page / MX_SLICE_SIZE, looks = looks_for(count, in_use);
+  const size_t large = mx_facts.large_page / MX_SLICE_SIZE, looks = looks_for(arenas, count);
   return (large <= CHUNK_LEAST ||
           move_in(arenas, arena, index, count, mx_max(large, unit), looks, true)) &&
          move_in(arenas, arena, index, count, unit, looks, false);
