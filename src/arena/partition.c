@@ -18,15 +18,21 @@
 #define LARGE_GAP ((size_t)16)  // a page as long as a plot begins among so many slices, or has
                                 // as many where others were
 
+void mx_partition_begin(mx_partition_t* partition, uint64_t id) {
+  mx_check(id != 0 && partition->id == 0);
+  mx_store_relaxed(&partition->plots, (mx_plot_t*)NULL);
+  mx_store_relaxed(&partition->look_at, (mx_plot_t*)NULL);
+  partition->id = id;
+}
+
 void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition) {
+  mx_check(partition->id == 0);
   mx_plot_t* next = mx_load_relaxed(&partition->plots);
   for (mx_plot_t* plot; (plot = next) != NULL;) {
     next = plot->next;
     plot->next = plot;
     mx_plot_let_go(arenas, plot, 1);
   }
-  mx_store_relaxed(&partition->plots, (mx_plot_t*)NULL);
-  mx_store_relaxed(&partition->look_at, (mx_plot_t*)NULL);
 }
 
 // ---- plots -------------------------------------------------------------------------------------

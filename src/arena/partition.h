@@ -18,6 +18,8 @@ MX_BEGIN_DECLS
 // partition's, or were nobody's yet.
 bool mx_partition_slices(mx_arenas_t* arenas, mx_partition_t* partition,
                          const mx_slices_request_t* request, mx_slices_t* out);
+// A heap's record may have what was its last one's: a fork came in the middle of that one's end.
+void mx_partition_begin(mx_partition_t* partition, uint64_t id);
 // Its heap is gone: what it has used is nobody's for ever when it is free.
 void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition);
 MX_END_DECLS

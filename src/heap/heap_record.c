@@ -97,7 +97,7 @@ mx_heap_t* mx_heap_create(mx_subproc_t* subproc, mx_arena_t* arena, int tag, boo
   if (arena != NULL) mx_heap_cache_drop(heap);
   heap->arena = arena;
   if (MX_ISOLATE && arena == NULL && mx_option(disallow_os_alloc) == 0 && mx_vmem_has_once()) {
-    heap->partition.id = mx_load_relaxed(&heap->id);
+    mx_partition_begin(&heap->partition, mx_load_relaxed(&heap->id));
   }
   heap->tag = tag;
   heap->allow_destroy = allow_destroy;

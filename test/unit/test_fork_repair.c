@@ -13,7 +13,10 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/base/hooks.h"
+#include "../../src/api/handles.h"
 #include "../../src/heap/adopt.h"
+#include "../../src/heap/heap_record.h"
+#include "../../src/heap/own_ranges.h"
 #include "../../src/heap/retained.h"
 #include "../../src/heap/theap_lists.h"
 #include "../../src/mem/random.h"
@@ -439,6 +442,56 @@ static void plot_ends_in_child(void) {
   pthread_join(thread, NULL);
 }
 
+static mi_subproc_id_t subproc;
+
+// Leaves a heap as one whose thread vanishes at its end.
+static void* half_end(void* arg) {
+  mi_subproc_add_current_thread(subproc);
+  mx_heap_t* const heap = mx_api_heap(mi_heap_new());
+  void* const p = mi_heap_malloc(mx_api_heap_handle(heap), 100);
+  EXPECT(p != NULL && heap->subproc != &mx_subproc_main);
+  mx_store_relaxed(&heap->id, MX_HEAP_GONE);
+  mx_ranges_end(heap);
+  mx_plot_t* const plot = mx_load_relaxed(&heap->partition.plots);
+  if (plot != NULL) plot->next = plot;
+  *(bool*)arg = (plot != NULL);
+  sem_post(&ready);
+  sem_wait(&leave);
+  return NULL;
+}
+
+static void* use_record(void* arg) {
+  (void)arg;
+  mi_subproc_add_current_thread(subproc);
+  mi_heap_t* const heap = mi_heap_new();
+  const mx_page_t* const page = page_of(mi_heap_malloc(heap, 100));
+  const uint64_t id = mx_api_heap(heap)->partition.id;
+  EXPECT(id != 0 && mx_partition_at(page->arena, page->slice_index) == id);
+  mi_heap_destroy(heap);
+  return NULL;
+}
+
+// The record of such a heap serves another in the child, of which those plots are not.
+static void record_of_half_ended(void) {
+  pthread_t thread;
+  bool has_plots = false;
+  subproc = mi_subproc_new();
+  EXPECT(pthread_create(&thread, NULL, half_end, &has_plots) == 0);
+  sem_wait(&ready);
+  const pid_t child = (has_plots ? fork() : -1);
+  if (child == 0) {
+    mi_subproc_destroy(subproc);
+    subproc = mi_subproc_new();
+    EXPECT(pthread_create(&thread, NULL, use_record, NULL) == 0);
+    pthread_join(thread, NULL);
+    _exit(failures);
+  }
+  int status = 1;
+  EXPECT(!has_plots || (waitpid(child, &status, 0) == child && status == 0));
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   pthread_t thread;
   allow_damage();
@@ -459,6 +512,7 @@ int main(void) {
   flags_are_free();
   purged_in_plot();
   plot_ends_in_child();
+  record_of_half_ended();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
