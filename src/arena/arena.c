@@ -396,22 +396,3 @@ void mx_arenas_destroy(mx_arenas_t* arenas) {
     unmap_meta(arena);
   }
 }
-
-// ---- guards -------------------------------------------------------------------------------------
-
-bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) {
-  mx_check(MX_GUARD_PAGES && count > 0 && index + count <= arena->slices);
-  const size_t last = index + count - 1;
-  bool ok = true;
-  for (size_t i = index; i <= last; i++) {
-    const bool wants = (wanted && i == last);
-    if (mx_bits_test(arena->guarded, i) == wants) continue;
-    uint8_t* const end = arena->start + (i + 1) * MX_SLICE_SIZE;
-    // A fork may come in between: a guard that is noted and not there does no harm.
-    if (wants) mx_bits_set(arena->guarded, i, 1);
-    const bool done = mx_os_guard(end - mx_facts.os_page, mx_facts.os_page, wants);
-    if (done != wants) mx_bits_clear(arena->guarded, i, 1);
-    else if (!wants) ok = false;
-  }
-  return ok;
-}

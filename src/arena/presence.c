@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which OS pages of an arena may hold something.
+// Which OS pages of an arena may hold something, and which are guards.
 #include "../base/facts.h"
 #include "../mem/vmem.h"
+#include "../os/os.h"
 #include "arena.h"
 
 // All sizes here are powers of two. A division would cost more than the rest of a touch, which
@@ -58,4 +59,23 @@ size_t mx_arena_untouch(mx_arena_t* arena, const void* start, size_t size) {
   const size_t gone = mx_bits_clear(arena->present, first, size >> bit_shift());
   mx_count_add(&mx_process_counters.committed, -(int64_t)(gone << bit_shift()));
   return gone;
+}
+
+// ---- guards -------------------------------------------------------------------------------------
+
+bool mx_arena_guard(mx_arena_t* arena, size_t index, size_t count, bool wanted) {
+  mx_check(MX_GUARD_PAGES && count > 0 && index + count <= arena->slices);
+  const size_t last = index + count - 1;
+  bool ok = true;
+  for (size_t i = index; i <= last; i++) {
+    const bool wants = (wanted && i == last);
+    if (mx_bits_test(arena->guarded, i) == wants) continue;
+    uint8_t* const end = arena->start + (i + 1) * MX_SLICE_SIZE;
+    // A fork may come in between: a guard that is noted and not there does no harm.
+    if (wants) mx_bits_set(arena->guarded, i, 1);
+    const bool done = mx_os_guard(end - mx_facts.os_page, mx_facts.os_page, wants);
+    if (done != wants) mx_bits_clear(arena->guarded, i, 1);
+    else if (!wants) ok = false;
+  }
+  return ok;
 }
