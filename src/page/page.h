@@ -94,7 +94,7 @@ struct mx_page_s {
   uint8_t is_listed : 1;       // its bit in the arena's `abandoned` bitmap may be set
   uint8_t is_final : 1;        // `capacity` is: what lies behind is not taken
   uint8_t retained_slot : 6;   // empty and kept: its place in theap->retained.pages + 1, else 0
-  mx_atomic(uint8_t) lend;     // who may look for holes: see holes.h; of a huge page, its marks
+  mx_atomic(uint8_t) lend;     // whether others may look for holes (holes.h); a huge one's marks
   mx_atomic(uint8_t) shifted;  // MX_OWNER_SHIFTED: users may have pointers into blocks; or 0
   mx_atomic(struct mx_heap_s*) heap;  // changes once at most, to the main heap: see heap_end.c
   mx_arena_t* arena;           // constant; NULL: a mapping of its own

@@ -418,7 +418,7 @@ static void purged_in_plot(void) {
 static void plot_ends_in_child(void) {
   mi_heap_t* const heap = mi_heap_new();
   void* const p = mi_heap_malloc(heap, 100);
-  const mx_page_t* const page = mx_pagemap_get(p);
+  const mx_page_t* const page = page_of(p);
   pthread_t thread;
   if (page->arena == NULL || page->arena->plots == NULL) return;
   const mx_plot_t* const plot = &page->arena->plots[page->slice_index / MX_WORD_BITS];
