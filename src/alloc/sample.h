@@ -80,19 +80,33 @@ mx_inline bool mx_sample_has_changed(const mx_theap_t* theap) {
 // Bytes that are counted ahead: so many are allocated, at the most, before a change is followed.
 #define MX_SAMPLING_CREDIT ((size_t)64 << 10)
 
-// Counts the allocations that come next, as far as no sample lies among them.
+// Counts the allocations that come next, as far as no sample lies among them. Reads once, as the
+// next: what the handler of a signal allocates between two reads would make the rest of the credit
+// wrap around, and this thread would not be sampled again.
 mx_inline void mx_sample_count_ahead(mx_theap_sampling_t* sampling) {
-  if (mx_unlikely(sampling->has_guards) || sampling->until_sample <= 0) return;
-  sampling->credit = mx_min((size_t)sampling->until_sample - 1, MX_SAMPLING_CREDIT);
-  sampling->until_sample -= (int64_t)sampling->credit;
-  mx_check(sampling->until_sample > 0);
+  const int64_t until = sampling->until_sample;
+  if (mx_unlikely(sampling->has_guards) || until <= 0) return;
+  const size_t credit = mx_min((size_t)until - 1, MX_SAMPLING_CREDIT);
+  mx_check(until > (int64_t)credit);
+  sampling->credit = credit;
+  sampling->until_sample = until - (int64_t)credit;
+}
+
+// Counts an allocation, if it is on credit.
+mx_inline bool mx_sample_is_on_credit(mx_theap_sampling_t* sampling, size_t size) {
+  const size_t credit = sampling->credit;
+  mx_check(credit <= MX_SAMPLING_CREDIT);
+  if (mx_unlikely(size >= credit)) return false;
+  sampling->credit = credit - size;
+  return true;
 }
 
 // Nothing is counted that was not allocated.
 mx_inline void mx_sample_end_credit(mx_theap_sampling_t* sampling) {
-  mx_check(sampling->credit <= MX_SAMPLING_CREDIT);
-  sampling->until_sample += (int64_t)sampling->credit;
+  const size_t credit = sampling->credit;
+  mx_check(credit <= MX_SAMPLING_CREDIT);
   sampling->credit = 0;
+  sampling->until_sample += (int64_t)credit;
 }
 
 // Counts an allocation of a sampled theap: whether it is a sample, or what is sampled has changed.

@@ -235,9 +235,11 @@ mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
 
 // What mx_alloc_slow does not do itself. No frame, but for zeroes.
 mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
-  mx_check(theap->sampling.is_on && theap->sampling.credit <= MX_SAMPLING_CREDIT);
-  if (mx_likely(size < theap->sampling.credit)) theap->sampling.credit -= size;
-  else if (mx_sample_is_due(theap, size)) return alloc_due_sample(size, theap, zero);
+  mx_check(theap->sampling.is_on);
+  if (mx_unlikely(!mx_sample_is_on_credit(&theap->sampling, size)) &&
+      mx_sample_is_due(theap, size)) {
+    return alloc_due_sample(size, theap, zero);
+  }
   if (zero) return alloc_sampled_zero(size, theap);
   return alloc_behind_front(size, theap, false);
 }

@@ -119,7 +119,5 @@ void mx_prof_after_fork(bool had_threads) {
     mx_prof_records_after_fork();
     mx_prof_scratch_after_fork();
   }
-  // What the parent has drawn is its own.
-  if (mx_prof_is_on() || mx_sample_is_traced()) mx_sample_apply();
   if (had_threads) mx_host_walk_after_fork();
 }

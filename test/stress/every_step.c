@@ -51,7 +51,8 @@ static const char* scene_name;
 static bool is_beside;
 static unsigned long steps, steps_before, forks;
 static volatile bool in_child;
-static bool is_left_to_others;  // what is live in a child, by the scene: it is short as well
+static bool is_left_to_others;  // what is live in a child, by the scene
+static bool is_short;           // the scene: each of its instructions is interrupted
 static block_t* kept[KEPT];    // live while a scene runs
 static block_t* theirs[KEPT];  // of the thread beside
 
@@ -83,7 +84,7 @@ static bool is_due(uintptr_t at) {
   seen[i].at = at;
   if (seen[i].visits++ >= VISITS) return false;
   random_t r = random_of(at + seen[i].visits);
-  return stress_seconds >= 60 || is_left_to_others || random_below(&r, SHARE) == 0;
+  return stress_seconds >= 60 || is_short || random_below(&r, SHARE) == 0;
 }
 
 // Some at a time: on a busy machine each waits for its turn.
@@ -207,6 +208,19 @@ static void allocate_and_free(void) {
   end_steps();
 }
 
+// Where they are sampled, the first large one most likely is, and those behind it are only counted.
+static void few(void) {
+  void* volatile p[3];
+  free(malloc(16));
+  free(malloc(4000));
+  is_short = true;
+  begin_steps();
+  for (size_t i = 0; i < 3; i++) p[i] = malloc(16);
+  end_steps();
+  is_short = false;
+  for (size_t i = 0; i < 3; i++) free(p[i]);
+}
+
 static void fresh_pages(void) {
   fresh_size += 1100;
   begin_steps();
@@ -306,13 +320,13 @@ static void free_of_dead(void) {
 static void free_abandoned(void) {
   pthread_join(start(leaves_blocks, NULL), NULL);
   if (mi_collect != NULL) mi_collect(true);
-  is_left_to_others = true;
+  is_left_to_others = is_short = true;
   block_t* const block = kept[0];
   kept[0] = NULL;
   begin_steps();
   free(block);
   end_steps();
-  is_left_to_others = false;
+  is_left_to_others = is_short = false;
   free_kept();
 }
 
@@ -368,6 +382,7 @@ static void collect(void) {
 
 static const struct { const char* name; void (*run)(void); } scenes[] = {
     {"allocate and free", allocate_and_free},
+    {"few", few},
     {"fresh pages", fresh_pages},
     {"fill pages", fill_pages},
     {"empty pages", empty_pages},
