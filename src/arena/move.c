@@ -23,6 +23,17 @@
 #define LOOK_LEAST (4 * MX_MIB / MX_SLICE_SIZE)
 #define LOOK_IN_ALL (64 * MX_MIB / MX_SLICE_SIZE)
 
+// A search for chunks, from the last arena to the first, and down in each.
+typedef struct search_s {
+  mx_arenas_t* arenas;
+  mx_arena_t* to;      // which the run is of
+  bool is_large;       // of large OS pages only
+  size_t unit;         // slices of a chunk
+  size_t looks;        // that may still be made
+  mx_arena_t* from;    // where it has come to, NULL before the first
+  size_t next, below;  // the arenas, and the slices of `from`, in front of these are left
+} search_t;
+
 static bool takes_part(const mx_arena_t* arena) {
   return arena != NULL && !arena->is_reserved && !mx_arena_has_plots(arena);
 }
@@ -34,22 +45,24 @@ static size_t chunk_from(const mx_arena_t* arena, size_t index, size_t unit) {
   return mx_align_up(offset + index, unit) - offset;
 }
 
-static bool may_move(const mx_arena_t* arena, size_t chunk, size_t unit, bool is_large) {
-  return chunk + unit <= arena->slices && mx_bits_count(arena->purgeable, chunk, unit) == unit &&
-         mx_arena_is_there(arena, chunk, unit) &&
-         (!is_large || mx_bits_count(arena->large, chunk, unit) == unit);
+static bool may_move(const search_t* s, size_t chunk) {
+  const mx_arena_t* const from = s->from;
+  const size_t unit = s->unit;
+  return chunk + unit <= from->slices && mx_bits_count(from->purgeable, chunk, unit) == unit &&
+         mx_arena_is_there(from, chunk, unit) &&
+         (!s->is_large || mx_bits_count(from->large, chunk, unit) == unit);
 }
 
-// The highest chunk below *end that waits as a whole; like purging it leaves the lowest, which are
-// handed out first. SIZE_MAX when there is none. *end moves down to what was looked at.
-static size_t find_purgeable(const mx_arena_t* arena, size_t* end, size_t unit, bool is_large) {
-  for (size_t last; (last = mx_bits_find_last(arena->purgeable, *end)) != SIZE_MAX;) {
-    const size_t next = chunk_from(arena, last + 1, unit);
-    if (next < unit) break;  // in front of the first one
-    *end = next - unit;
-    if (may_move(arena, *end, unit, is_large)) return *end;
+// The highest chunk of what is left of the arena that waits as a whole; like purging it leaves the
+// lowest, which are handed out first. SIZE_MAX when there is none.
+static size_t find_purgeable(search_t* s) {
+  for (size_t last; (last = mx_bits_find_last(s->from->purgeable, s->below)) != SIZE_MAX;) {
+    const size_t next = chunk_from(s->from, last + 1, s->unit);
+    if (next < s->unit) break;  // in front of the first one
+    s->below = next - s->unit;
+    if (may_move(s, s->below)) return s->below;
   }
-  *end = 0;
+  s->below = 0;
   return SIZE_MAX;
 }
 
@@ -57,8 +70,9 @@ typedef enum move_e { MOVE_DONE, MOVE_REFUSED, MOVE_TORN } move_t;
 
 // Moves a chunk that waits to slices that are the caller's and fresh. Refused: it is in use again,
 // or cannot be moved.
-static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx_arena_t* to,
-                         size_t index, size_t unit) {
+static move_t move_chunk(const search_t* s, size_t chunk, size_t index) {
+  mx_arena_t *const from = s->from, *const to = s->to;
+  const size_t unit = s->unit, size = unit * MX_SLICE_SIZE;
   mx_check(chunk + unit <= from->slices && index + unit <= to->slices);
   mx_check(mx_bits_count(to->free, index, unit) == 0);
   if (!mx_arena_claim_mapped(from, chunk, unit)) return MOVE_REFUSED;
@@ -66,38 +80,28 @@ static move_t move_chunk(mx_arenas_t* arenas, mx_arena_t* from, size_t chunk, mx
   uint8_t* const start = mx_arena_slice(from, chunk);
   const bool has_guard = (MX_GUARD_PAGES && !mx_arena_guard(from, chunk, unit, false));
   bool is_torn = false;
-  const bool moved = (!has_guard && mx_vmem_move(start, mx_arena_slice(to, index),
-                                                 unit * MX_SLICE_SIZE, &is_torn));
+  const bool moved = (!has_guard && mx_vmem_move(start, mx_arena_slice(to, index), size, &is_torn));
   if (moved) {
     mx_bits_clear(from->committed, chunk, unit);
     mx_bits_clear(from->dirty, chunk, unit);
     // The mapping moved with what it was advised.
     mx_bits_clear(to->large, index, unit);
     if (mx_bits_clear(from->large, chunk, unit) > 0) mx_bits_set(to->large, index, unit);
-    mx_arena_untouch(from, start, unit * MX_SLICE_SIZE);
-    mx_arena_count_purgeable(arenas, from, -(intptr_t)waited);
+    mx_arena_untouch(from, start, size);
+    mx_arena_count_purgeable(s->arenas, from, -(intptr_t)waited);
   } else {
     mx_bits_set(from->purgeable, chunk, unit);
-    mx_arena_count_purgeable(arenas, from, (intptr_t)(unit - waited));
+    mx_arena_count_purgeable(s->arenas, from, (intptr_t)(unit - waited));
   }
   mx_arena_put_back(from, chunk, unit);
   if (is_torn) mx_bits_clear(to->committed, index, unit);
   return moved ? MOVE_DONE : is_torn ? MOVE_TORN : MOVE_REFUSED;
 }
 
-// Where a search for chunks has come to: from the last arena to the first, and down in each.
-typedef struct search_s {
-  mx_arenas_t* arenas;
-  mx_arena_t* from;  // NULL before the first
-  size_t next;       // the arenas in front of this one are left
-  size_t below;      // so are the slices of `from` in front of this one
-  size_t looks;      // that may still be made
-} search_t;
-
-static bool next_arena(search_t* s, int numa_node) {
+static bool next_arena(search_t* s) {
   while (s->next > 0) {
     s->from = mx_arena_at(s->arenas, --s->next);
-    if (!takes_part(s->from) || s->from->numa_node != numa_node) continue;
+    if (!takes_part(s->from) || s->from->numa_node != s->to->numa_node) continue;
     s->below = s->from->slices;
     return true;
   }
@@ -106,55 +110,45 @@ static bool next_arena(search_t* s, int numa_node) {
 
 // To move what is hardly present takes longer than the faults that it spares. A search looks at the
 // first chunks, until one holds more; what lies together was mostly used alike.
-static bool is_sparse_chunk(search_t* s, size_t chunk, size_t unit) {
+static bool is_sparse_chunk(search_t* s, size_t chunk) {
   if (s->looks == 0) return false;
-  s->looks--;
   const uint8_t* const start = mx_arena_slice(s->from, chunk);
-  const bool is_sparse = mx_os_is_sparse(start, unit * MX_SLICE_SIZE, 1);
-  if (!is_sparse) s->looks = 0;
+  const bool is_sparse = mx_os_is_sparse(start, s->unit * MX_SLICE_SIZE, 1);
+  s->looks = (is_sparse ? s->looks - 1 : 0);
   return is_sparse;
 }
 
 // SIZE_MAX when there is none, or in each that was looked at is little.
-static size_t find_chunk(search_t* s, size_t unit, bool is_large, int numa_node) {
+static size_t find_chunk(search_t* s) {
   for (;;) {
-    const size_t chunk =
-        (s->from == NULL ? SIZE_MAX : find_purgeable(s->from, &s->below, unit, is_large));
-    if (chunk == SIZE_MAX) {
-      if (!next_arena(s, numa_node)) return SIZE_MAX;
-    } else if (!is_sparse_chunk(s, chunk, unit)) {
-      return chunk;
-    } else if (s->looks == 0) {
-      return SIZE_MAX;
-    }
+    const size_t chunk = (s->from == NULL ? SIZE_MAX : find_purgeable(s));
+    if (chunk != SIZE_MAX && !is_sparse_chunk(s, chunk)) return chunk;
+    if (chunk == SIZE_MAX ? !next_arena(s) : s->looks == 0) return SIZE_MAX;
   }
 }
 
-// By chunks of `unit` slices, of large OS pages only if is_large. False: a part of the run is lost.
-static bool move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count,
-                    size_t unit, size_t looks, bool is_large) {
-  mx_check(mx_bits_count(arena->free, index, count) == 0);
-  const size_t last = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
-  search_t search = {arenas, NULL, last, 0, looks};
-  for (size_t to = chunk_from(arena, index, unit); to + unit <= index + count; to += unit) {
-    if (mx_load_relaxed(&arenas->purgeable) < (intptr_t)unit) return true;
-    if (mx_arena_has_present(arena, to, unit)) continue;
+// False: a part of the run is lost.
+static bool move_in(search_t* s, size_t index, size_t count) {
+  mx_check(mx_bits_count(s->to->free, index, count) == 0);
+  const size_t unit = s->unit;
+  for (size_t to = chunk_from(s->to, index, unit); to + unit <= index + count; to += unit) {
+    if (mx_load_relaxed(&s->arenas->purgeable) < (intptr_t)unit) return true;
+    if (mx_arena_has_present(s->to, to, unit)) continue;
     move_t result = MOVE_REFUSED;
     while (result == MOVE_REFUSED) {
-      const size_t chunk = find_chunk(&search, unit, is_large, arena->numa_node);
+      const size_t chunk = find_chunk(s);
       if (chunk == SIZE_MAX) return true;
-      result = move_chunk(arenas, search.from, chunk, arena, to, unit);
+      result = move_chunk(s, chunk, to);
     }
     if (result == MOVE_TORN) return false;
-    mx_arena_touch(arena, mx_arena_slice(arena, to), unit * MX_SLICE_SIZE);
+    mx_arena_touch(s->to, mx_arena_slice(s->to, to), unit * MX_SLICE_SIZE);
   }
   return true;
 }
 
 // Where a filter entered meanwhile ends the process for asking whether there is one, a program with
 // little memory and no block of several large OS pages is not to notice.
-static size_t looks_for(const mx_arenas_t* arenas, size_t count) {
-  const intptr_t all = mx_load_relaxed(&arenas->in_use) + mx_load_relaxed(&arenas->purgeable);
+static size_t looks_for(intptr_t all, size_t count) {
   return count >= LOOK_LEAST || all >= (intptr_t)LOOK_IN_ALL ? SPARSE_LOOKS : 0;
 }
 
@@ -162,10 +156,15 @@ bool mx_slices_move_in(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, siz
   mx_check(arena == NULL || index + count <= arena->slices);
   if (!takes_part(arena) || !mx_os_overcommits() || mx_option(allow_thp) >= 2) return true;
   const intptr_t in_use = mx_load_relaxed(&arenas->in_use);
+  const intptr_t all = in_use + mx_load_relaxed(&arenas->purgeable);
   size_t unit = CHUNK_LEAST;
   while ((intptr_t)unit < in_use / CHUNKS_MOST) unit *= 2;
-  const size_t large = mx_facts.large_page / MX_SLICE_SIZE, looks = looks_for(arenas, count);
-  return (large <= CHUNK_LEAST ||
-          move_in(arenas, arena, index, count, mx_max(large, unit), looks, true)) &&
-         move_in(arenas, arena, index, count, unit, looks, false);
+  const size_t large = mx_facts.large_page / MX_SLICE_SIZE, looks = looks_for(all, count);
+  const size_t last = mx_min(mx_load_acquire(&arenas->count), ARENAS_MAX);
+  for (bool is_large = (large > CHUNK_LEAST);; is_large = false) {
+    const size_t slices = (is_large ? mx_max(large, unit) : unit);
+    search_t s = {arenas, arena, is_large, slices, looks, NULL, last, 0};
+    if (!move_in(&s, index, count)) return false;
+    if (!is_large) return true;
+  }
 }
