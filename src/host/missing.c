@@ -72,11 +72,3 @@ uint64_t mx_host_clock_nsecs(void) { return mx_os_clock_msecs() * 1000000u; }
 uint64_t mx_host_wall_nsecs(void) { return 0; }
 uint64_t mx_host_used_nsecs(void) { return mx_host_clock_nsecs(); }
 #endif
-
-#if !MX_UNIX && MX_SYSTEM != MX_LINUX
-bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
-                       void* arg) {
-  (void)path, (void)out, (void)arg;
-  return false;
-}
-#endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The answers about what is present in memory: on Linux by /proc/self/pagemap, or mincore
-// where that cannot be read, and /proc/self/smaps; elsewhere there are none.
+// where that cannot be read, and /proc/self/smaps; elsewhere there are none, but that the mappings
+// are told where there is /proc/self/maps.
 #include "residence.h"
 
 #include <string.h>
@@ -202,6 +203,34 @@ bool mx_host_thread_sleeps(uint32_t number) {
   return false;
 }
 
+#if MX_UNIX
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+                       void* arg) {
+  char buf[2048];
+  const int saved = errno;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    for (ssize_t n; (n = read(file, buf, sizeof(buf))) > 0;) out(arg, buf, (size_t)n);
+    close(file);
+  }
+  errno = saved;
+  return file >= 0;
+}
+
+#else
+
+bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
+                       void* arg) {
+  (void)path, (void)out, (void)arg;
+  return false;
+}
+
+#endif
 #endif
 
 // ---- mappings ----------------------------------------------------------------------------------

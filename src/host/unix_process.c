@@ -95,21 +95,6 @@ void mx_host_file_remove(const char* path) {
   errno = saved;
 }
 
-#if MX_SYSTEM != MX_LINUX
-bool mx_host_file_read(const char* path, void (*out)(void* arg, const void* data, size_t size),
-                       void* arg) {
-  char buf[2048];
-  const int saved = errno;
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file >= 0) {
-    for (ssize_t n; (n = read(file, buf, sizeof(buf))) > 0;) out(arg, buf, (size_t)n);
-    close(file);
-  }
-  errno = saved;
-  return file >= 0;
-}
-#endif
-
 #if defined(__ANDROID__)
 bool mx_host_let_cancel(bool may) { return may; }
 #else
