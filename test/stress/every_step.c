@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A fork in a signal's handler at each instruction of malloc, free, realloc and the like, of a
-// thread's start and of its end: the processor's trap flag interrupts the calls of each scene behind
-// every instruction. The parent goes on; the child returns from the handler, ends the call, and lives
-// on: no block may be lost, handed out twice or changed. Each scene runs twice, alone and beside a
-// thread that does not exist in the child.
+// thread's start and of its end: the processor's trap flag interrupts the calls of each scene
+// behind every instruction. The parent goes on; the child returns from the handler, ends the call,
+// and lives on: no block may be lost, handed out twice or changed. Each scene runs twice, alone and
+// beside a thread that does not exist in the child.
 //
-// Instructions of the library that a scene passes more than once are interrupted the first times. In
-// less than a minute only one in sixty is, chosen by the seed, and a scene is over after so many
+// Instructions of the library that a scene passes more than once are interrupted the first times.
+// In less than a minute only one in sixty is, chosen by the seed, and a scene is over after so many
 // instructions: builds that fill blocks take millions.
 #include "stress.h"
 
@@ -403,7 +403,9 @@ static const struct { const char* name; void (*run)(void); } scenes[] = {
 static sem_t is_ready, may_end;
 
 static void* lives_beside(void* arg) {
-  for (size_t i = 0; i < KEPT; i++) theirs[i] = block_new(i % 3 == 0 ? 48 : i % 3 == 1 ? 1000 : 20000, i);
+  for (size_t i = 0; i < KEPT; i++) {
+    theirs[i] = block_new(i % 3 == 0 ? 48 : i % 3 == 1 ? 1000 : 20000, i);
+  }
   for (size_t i = 0; i < KEPT; i += 4) {
     block_free(theirs[i]);
     theirs[i] = NULL;
