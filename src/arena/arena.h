@@ -86,10 +86,10 @@ typedef struct mx_plot_s {
   mx_atomic(uint64_t) partition;  // whose, 0: nobody's
   mx_atomic(uint64_t) used;       // slices that somebody ever had
   mx_atomic(uint64_t) own;        // those of them that this partition had
+  bool has_heap;                  // its heap lives
   mx_atomic(size_t) refs;         // slices in use, and one more as long as the heap lives
   mx_arena_t* arena;              // constant, once anybody had it
-  struct mx_plot_s* next;         // in the list of the partition, or of those that are left; the
-                                  // plot itself, when its heap has gone
+  struct mx_plot_s* next;         // in the list of the partition, or of those that are left
 } mx_plot_t;
 
 #define MX_ARENAS_MAX 4096

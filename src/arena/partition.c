@@ -30,7 +30,7 @@ void mx_partition_end(mx_arenas_t* arenas, mx_partition_t* partition) {
   mx_plot_t* next = mx_load_relaxed(&partition->plots);
   for (mx_plot_t* plot; (plot = next) != NULL;) {
     next = plot->next;
-    plot->next = plot;
+    plot->has_heap = false;
     mx_plot_let_go(arenas, plot, 1);
   }
 }
@@ -104,6 +104,7 @@ static bool add_plot(mx_arenas_t* arenas, mx_partition_t* partition) {
   mx_check(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) == 0);
   mx_store_relaxed(&plot->partition, partition->id);
   mx_store_relaxed(&plot->refs, (size_t)1);
+  plot->has_heap = true;
   plot->next = mx_load_relaxed(&partition->plots);
   while (!mx_cas_weak_acq_rel(&partition->plots, &plot->next, plot)) {}
   return true;

@@ -60,7 +60,7 @@ void mx_plots_spend(mx_arenas_t* arenas, mx_arena_t* arena) {
 
 static void finish(mx_arenas_t* arenas, mx_plot_t* plot) {
   mx_arena_t* const arena = plot->arena;
-  mx_check(mx_load_relaxed(&plot->refs) == 0);
+  mx_check(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) != 0);
   mx_store_relaxed(&plot->own, (uint64_t)0);
   mx_store_relaxed(&plot->partition, (uint64_t)0);
   const uint64_t used = mx_load_relaxed(&plot->used);
@@ -74,11 +74,9 @@ static void finish(mx_arenas_t* arenas, mx_plot_t* plot) {
   if (mx_add_acq_rel(&arena->plots_spent, 1) + 1 == arena->words) mx_plots_spend(arenas, arena);
 }
 
-// In the child of a fork slices become free, too, that a vanished thread purged where no heap was.
 void mx_plot_let_go(mx_arenas_t* arenas, mx_plot_t* plot, size_t refs) {
   mx_check(refs > 0 && mx_load_relaxed(&plot->refs) >= refs);
-  if (mx_add_acq_rel(&plot->refs, 0 - refs) != refs) return;
-  if (mx_load_relaxed(&plot->partition) != 0) finish(arenas, plot);
+  if (mx_add_acq_rel(&plot->refs, 0 - refs) == refs) finish(arenas, plot);
 }
 
 void mx_plot_leave(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {

@@ -230,14 +230,16 @@ static void repair_arena(mx_arenas_t* arenas, mx_arena_t* arena, size_t* adoptab
 }
 
 // What a thread that vanished had claimed to purge it, or had not noted yet, was no reference of
-// its plot: each slice that is not free is one from here on, and goes when that becomes free.
+// its plot: each slice that is not free is one from here on, and goes when that becomes free. What
+// has ended does not end again by that: as long as it has such slices it counts one more.
 static void count_in_plots(const mx_arena_t* arena) {
   if (!MX_ISOLATE || arena->plots == NULL) return;
   for (size_t first = 0; first < arena->slices; first += MX_WORD_BITS) {
     mx_plot_t* const plot = &arena->plots[first / MX_WORD_BITS];
     const size_t count = mx_min(arena->slices - first, MX_WORD_BITS);
     const size_t used = count - mx_bits_count(arena->free, first, count);
-    const size_t refs = used + (mx_load_relaxed(&plot->partition) != 0 && plot->next != plot);
+    const bool has_ended = (mx_load_relaxed(&plot->partition) == 0);
+    const size_t refs = used + (has_ended ? used != 0 : plot->has_heap);
     if (mx_load_relaxed(&plot->refs) != refs) mx_store_relaxed(&plot->refs, refs);
   }
 }
@@ -251,6 +253,7 @@ static void repair_arenas(mx_arenas_t* arenas) {
     mx_arena_t* const arena = mx_arena_at(arenas, i);
     count_in_plots(arena);
     repair_arena(arenas, arena, &adoptable);
+    count_in_plots(arena);
     const size_t left = mx_bits_count(arena->free, 0, arena->slices);
     mx_store_relaxed(&arena->free_slices, left);
     mx_check(left <= arena->slices);

@@ -254,8 +254,8 @@ static void mapper_vanishes(void) {
   pthread_join(thread, NULL);
 }
 
-// An empty page that a thread keeps is becoming one of another size (see heap/retained.c), a step at a
-// time. In between no address leads to its record, and in the child its slice is free.
+// An empty page that a thread keeps is becoming one of another size (see heap/retained.c), a step
+// at a time. In between no address leads to its record, and in the child its slice is free.
 static void* keeps_a_page(void* arg) {
   static void* held[FRESH];
   for (int i = 0; i < FRESH; i++) held[i] = mi_malloc(SIZE);
@@ -320,8 +320,8 @@ static void page_becomes_another(void) {
   pthread_join(thread, NULL);
 }
 
-// Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in the
-// middle of the records of guarded blocks: the child can do all of that.
+// Others make holes or forbid it, without a theap that would tell of a vanished thread, and are in
+// the middle of the records of guarded blocks: the child can do all of that.
 static volatile bool over;
 
 static void* makes_or_forbids(void* arg) {
@@ -442,6 +442,47 @@ static void plot_ends_in_child(void) {
   pthread_join(thread, NULL);
 }
 
+static size_t times_left(const mx_plot_t* plot) {
+  size_t times = 0, most = 100000;
+  for (const mx_plot_t* at = mx_subproc_main.arenas.plots_left; at != NULL && most > 0; most--) {
+    times += (at == plot);
+    at = at->next;
+  }
+  return times;
+}
+
+// A thread that vanished was purging a slice of a plot that has ended: that does not end again.
+static void ended_plot_in_child(void) {
+  mi_heap_t* const heap = mi_heap_new();
+  void* const p = mi_heap_malloc(heap, 100);
+  const mx_page_t* const page = page_of(p);
+  mx_arena_t* const arena = page->arena;
+  pthread_t thread;
+  if (arena == NULL || arena->plots == NULL) return;
+  const mx_plot_t* const plot = &arena->plots[page->slice_index / MX_WORD_BITS];
+  const size_t at = page->slice_index;
+  mi_free(p);
+  mi_heap_delete(heap);
+  mi_collect(true);
+  EXPECT(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) == 0);
+  const size_t times = times_left(plot);
+  EXPECT(times <= 1 && mx_arena_claim(arena, at, 1));
+  EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
+  sem_wait(&ready);
+  const pid_t child = fork();
+  if (child == 0) {
+    mi_collect(false);
+    EXPECT(mx_bits_test(arena->free, at) && times_left(plot) == times);
+    EXPECT(mx_load_relaxed(&plot->refs) == 0 && mx_load_relaxed(&plot->partition) == 0);
+    _exit(failures);
+  }
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mx_arena_put_back(arena, at, 1);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 static mi_subproc_id_t subproc;
 
 // Leaves a heap as one whose thread vanishes at its end.
@@ -453,7 +494,7 @@ static void* half_end(void* arg) {
   mx_store_relaxed(&heap->id, MX_HEAP_GONE);
   mx_ranges_end(heap);
   mx_plot_t* const plot = mx_load_relaxed(&heap->partition.plots);
-  if (plot != NULL) plot->next = plot;
+  if (plot != NULL) plot->has_heap = false;
   *(bool*)arg = (plot != NULL);
   sem_post(&ready);
   sem_wait(&leave);
@@ -512,6 +553,7 @@ int main(void) {
   flags_are_free();
   purged_in_plot();
   plot_ends_in_child();
+  ended_plot_in_child();
   record_of_half_ended();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
