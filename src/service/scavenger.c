@@ -168,6 +168,8 @@ static bool start_thread(void) {
 
 static void start_if_worth(void) {
   if (mx_load_relaxed(&mx_subproc_main.arenas.in_use) < WORTH_A_THREAD) return;
+  // What a fork left is set right when the call that it lay in is over: until then it is alone.
+  if (mx_call_is_pending()) return;
   uint32_t absent = ABSENT;
   mx_store_relaxed(&process, mx_host_main_thread_number());
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;

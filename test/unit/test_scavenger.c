@@ -18,6 +18,7 @@
 #include "../../include/mimalloc.h"
 #include "../../src/arena/arena.h"
 #include "../../src/base/hooks.h"
+#include "../../src/os/thread.h"
 #include "../../src/page/holes.h"
 #include "../../src/service/give_back.h"
 
@@ -174,6 +175,32 @@ static void test_unknown_child(void) {
 #endif
 }
 
+// Where a fork lay in a call, what threads that vanished left is set right when that is over, by the
+// thread that is in it: none may begin another call before.
+static void test_inside_a_call(void) {
+  is_let_run = true;
+  mi_option_set(mi_option_background_purge, 1);
+  use_memory();
+  EXPECT(mx_scavenger_is_running());
+  mx_call_enter();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    created = failures = 0;
+    use_memory();
+    EXPECT(created == 0 && !mx_scavenger_is_running());
+    mx_call_leave();
+    use_memory();
+    EXPECT(created == 1 && mx_scavenger_is_running());
+    fflush(stdout);
+    _exit(failures != 0);
+  }
+  mx_call_leave();
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mi_option_set(mi_option_background_purge, 0);
+}
+
 int main(void) {
   for (int round = 1; round <= 20; round++) {
     mi_option_set(mi_option_background_purge, 1);
@@ -187,6 +214,7 @@ int main(void) {
   test_large_stack();
   test_waits_for_a_processor();
   test_unknown_child();
+  test_inside_a_call();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
