@@ -141,7 +141,9 @@ static void audit_theap(const mx_theap_t* theap) {
     if (has_current) audited.live--;  // itself is counted as used
     audited.in_theaps += has_current + audit_list(theap, theap->lists.partial[bin]) +
                          audit_list(theap, theap->lists.full[bin]);
-    AUDIT(theap->sampling.is_on || theap->bins.front[bin] == theap->bins.current[bin]);
+    if (mx_theap_is_behind(theap, bin)) AUDIT(theap->bins.front[bin] == &mx_page_none);
+    else AUDIT(theap->bins.front[bin] == theap->bins.current[bin]);
+    AUDIT(has_current || !theap->trimming.shut[bin]);
   }
   audit_retained(theap);
 }

@@ -104,9 +104,7 @@ static void set_sampled(mx_theap_t* theap, bool sampled) {
   mx_check(theap->tid == mx_thread_id());
   theap->sampling.is_on = sampled;
   if (MX_MAGAZINES && sampled) close_magazines(theap);
-  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) {
-    theap->bins.front[bin] = (sampled ? &mx_page_none : theap->bins.current[bin]);
-  }
+  for (size_t bin = 0; bin < MX_BIN_COUNT; bin++) mx_theap_set_front(theap, bin);
 }
 
 size_t mx_sample_default_rate(void) {

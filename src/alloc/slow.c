@@ -211,9 +211,15 @@ mx_inline void* alloc_from(mx_page_t* const* pages, size_t size, mx_theap_t* the
 
 // ---- sampled threads ---------------------------------------------------------------------------
 
-// What the fast path does, which had nothing to look at but an empty front.
-mx_inline void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
-  return alloc_from(theap->bins.current, size, theap, zero, false, &alloc_visit);
+// What the fast path does, which had nothing to look at but an empty front. No frame, but for
+// zeroes.
+mx_cold static void* alloc_zero_behind_front(size_t size, mx_theap_t* theap) {
+  return alloc_from(theap->bins.current, size, theap, true, false, &alloc_visit);
+}
+
+mx_noinline static void* alloc_behind_front(size_t size, mx_theap_t* theap, bool zero) {
+  if (mx_unlikely(zero)) return alloc_zero_behind_front(size, theap);
+  return alloc_from(theap->bins.current, size, theap, false, false, &alloc_visit);
 }
 
 // On the way here from malloc are jumps only, where the compiler makes them: the stack is walked
@@ -229,28 +235,21 @@ mx_cold static void* alloc_due_sample(size_t size, mx_theap_t* theap, bool zero)
   return p != NULL ? p : alloc_visit(size, theap, zero);
 }
 
-mx_cold static void* alloc_sampled_zero(size_t size, mx_theap_t* theap) {
-  return alloc_behind_front(size, theap, true);
-}
-
-// What mx_alloc_slow does not do itself. No frame, but for zeroes.
+// What mx_alloc_slow does not do itself. No frame.
 mx_cold static void* alloc_sampled(size_t size, mx_theap_t* theap, bool zero) {
   mx_check(theap->sampling.is_on);
   if (mx_unlikely(!mx_sample_is_on_credit(&theap->sampling, size)) &&
       mx_sample_is_due(theap, size)) {
     return alloc_due_sample(size, theap, zero);
   }
-  if (zero) return alloc_sampled_zero(size, theap);
-  return alloc_behind_front(size, theap, false);
+  return alloc_behind_front(size, theap, zero);
 }
 
 // ---- the ways to here --------------------------------------------------------------------------
 
 // What this thread freed of a page that nobody has. One in so many is a visit all the same.
-mx_inline void* alloc_spare(size_t size, mx_theap_t* theap, bool zero) {
+mx_inline void* alloc_spare(size_t bin, mx_theap_t* theap, bool zero) {
   if (!MX_TRANSFERS || mx_likely(theap->spares.bytes == 0)) return NULL;
-  if (size > MX_SHARED_MAX - MX_PAD) return NULL;
-  const size_t bin = mx_bin_of(size + MX_PAD);
   mx_spare_slot_t* const slot = &theap->spares.slots[bin % MX_SPARE_SLOTS];
   mx_block_t* const block = slot->waiting;
   if (block == NULL || slot->bin != bin) return NULL;
@@ -264,11 +263,14 @@ mx_inline void* alloc_spare(size_t size, mx_theap_t* theap, bool zero) {
 }
 
 mx_noinline void* mx_alloc_slow(size_t size, mx_theap_t* theap, bool zero) {
-  if (mx_likely(!theap->sampling.is_on)) {
-    void* const p = alloc_spare(size, theap, zero);
-    return p != NULL ? p : alloc_visit(size, theap, zero);
+  if (mx_unlikely(theap->sampling.is_on)) return alloc_sampled(size, theap, zero);
+  if (mx_likely(size <= MX_SHARED_MAX - MX_PAD)) {
+    const size_t bin = mx_bin_of(MX_PAD == 0 && size == 0 ? 1 : size + MX_PAD);
+    if (mx_unlikely(mx_theap_opens(theap, bin))) return alloc_behind_front(size, theap, zero);
+    void* const p = alloc_spare(bin, theap, zero);
+    if (p != NULL) return p;
   }
-  return alloc_sampled(size, theap, zero);
+  return alloc_visit(size, theap, zero);
 }
 
 // Nearly all that a program allocates comes by here while it is sampled.

@@ -50,7 +50,7 @@ typedef struct mx_magazine_s {
 
 // The pages of each bin. A page that is current, partial or full here is its thread's alone.
 typedef struct mx_theap_bins_s {
-  mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`, or none where sampled
+  mx_page_t* front[MX_BIN_COUNT];    // what malloc looks at: `current`, or none: sampled, or shut
   mx_page_t* current[MX_BIN_COUNT];  // the page that a bin allocates from, or none
 } mx_theap_bins_t;
 
@@ -91,7 +91,7 @@ mx_static_assert(MX_LARGER_BINS <= 64, "the bins are bits of a word");
 
 // What rounds of housekeeping saw of each bin, and passes of collecting: see trim.c.
 typedef struct mx_theap_trimming_s {
-  uint64_t idle[MX_BIN_WORDS];        // the current page was empty at the last round
+  bool shut[MX_BIN_COUNT];            // the current page was empty at the last round: see theap.c
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
   uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
   uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
@@ -299,9 +299,19 @@ static inline int mx_heap_node(const mx_heap_t* heap) {
   return mx_numa_count() == 1 ? -1 : (int)mx_numa_current();
 }
 
+// Whether the fast path is not to have the current page of a bin.
+mx_inline bool mx_theap_is_behind(const mx_theap_t* theap, size_t bin) {
+  return theap->sampling.is_on || theap->trimming.shut[bin];
+}
+
+mx_inline void mx_theap_set_front(mx_theap_t* theap, size_t bin) {
+  const bool is_behind = mx_theap_is_behind(theap, bin);
+  theap->bins.front[bin] = (is_behind ? &mx_page_none : theap->bins.current[bin]);
+}
+
 // Makes a page, or none, the one that a bin allocates from.
 mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* page) {
-  mx_check(bin < MX_BIN_COUNT);
+  mx_check(bin < MX_BIN_COUNT && !theap->trimming.shut[bin]);
   mx_check(page == &mx_page_none || page->bin == bin);
   theap->bins.current[bin] = page;
   if (mx_likely(!theap->sampling.is_on)) theap->bins.front[bin] = page;
@@ -309,7 +319,7 @@ mx_inline void mx_theap_set_current(mx_theap_t* theap, size_t bin, mx_page_t* pa
 
 // The bin has no current page any more, nor what was seen of it.
 mx_inline void mx_theap_clear_current(mx_theap_t* theap, size_t bin) {
-  mx_clear_bit(theap->trimming.idle, bin);
+  theap->trimming.shut[bin] = false;
   mx_clear_bit(theap->trimming.slack, bin);
   mx_theap_set_current(theap, bin, &mx_page_none);
 }

@@ -25,7 +25,7 @@
 #include "transfer.h"
 #include "trim.h"
 
-#define IDLE_MSECS 250            // how long a current page stays that is idle and hardly carved
+#define HARDLY_MSECS 125          // between two rounds that look at hardly carved pages as well
 #define VISITS_PER_ROUND 32       // slow visits between two rounds of housekeeping
 #define VISITS_PER_HEARTBEAT 100  // and between two calls of the deferred-free function
 #define FULL_LOOKS 16             // full pages that a search for free blocks looks at
@@ -97,22 +97,27 @@ void mx_theap_release_current(mx_theap_t* theap, size_t bin) {
   mx_page_release(page);
 }
 
+static void shut(mx_theap_t* theap, size_t bin) {
+  theap->trimming.shut[bin] = true;
+  mx_fence_compiler();
+  theap->bins.front[bin] = &mx_page_none;
+}
+
 // A current page counts itself as used, so no free() tells that it became empty: bins that a
-// program has done with are found here. One that was empty in two rounds goes. One of which no
-// more than an OS page is carved is as much work to make again and holds less, so that it stays
-// until IDLE_MSECS have passed: a buffer that grows by small steps passes through all bins, and
-// so does the next one.
+// program has done with are found here. Whether a page that is empty in two rounds was used between
+// them, nothing tells: so it is shut at the first, which lets the next request for its bin come by
+// the slow path and open it. One that is shut still goes. One of which no more than an OS page is
+// carved is as much work to make again and holds less, so that few rounds look at it: a buffer that
+// grows by small steps passes through all bins, and so does the next one.
 static void release_idle(mx_theap_t* theap, bool all) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     mx_page_t* const page = theap->bins.current[bin];
     if (page == &mx_page_none) continue;
     if (page->used > 1) {
-      mx_clear_bit(theap->trimming.idle, bin);
       if (mx_unlikely(mx_has_bit(theap->trimming.slack, bin))) mx_theap_look_for_slack(theap, page);
-    } else if (!mx_has_bit(theap->trimming.idle, bin)) {
-      mx_set_bit(theap->trimming.idle, bin);
     } else if (all || page->capacity * page->block_size > mx_facts.os_page) {
-      mx_theap_release_current(theap, bin);
+      if (theap->trimming.shut[bin]) mx_theap_release_current(theap, bin);
+      else shut(theap, bin);
     }
   }
 }
@@ -120,8 +125,9 @@ static void release_idle(mx_theap_t* theap, bool all) {
 // Where addresses are scarce, a thread that wants more gives back what it has and does not use.
 static void release_empty(mx_theap_t* theap) {
   mx_retained_release_all(theap);
-  release_idle(theap, true);
-  release_idle(theap, true);
+  for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
+    if (theap->bins.current[bin]->used == 1) mx_theap_release_current(theap, bin);
+  }
 }
 
 // A page of the full list that others freed into. Of a long list each search looks at a few.
@@ -336,6 +342,7 @@ static bool are_full(const mx_page_t* page) {
 mx_cold bool mx_theap_is_valid(const mx_theap_t* theap) {
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const current = theap->bins.current[bin];
+    if (theap->bins.front[bin] != current && !mx_theap_is_behind(theap, bin)) return false;
     if (current != &mx_page_none && (current->used == 0 || !is_own(theap, current, bin))) {
       return false;
     }
@@ -393,8 +400,15 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool
   return true;
 }
 
-// What a pass begins with: all but the pages that are on lists.
-mx_cold static void begin_collect(mx_theap_t* theap, bool force) {
+static bool is_empty_current(const mx_page_t* page) {
+  if (page->used != 1) return false;
+  if (MX_PADDING) mx_page_verify(page);
+  return true;
+}
+
+// What a pass begins with: all but the pages that are on lists. Of empty current ones rounds may
+// decide.
+mx_cold static void begin_collect(mx_theap_t* theap, bool force, bool leaves_empty) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
   const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
@@ -403,6 +417,7 @@ mx_cold static void begin_collect(mx_theap_t* theap, bool force) {
   if (MX_HOLES && !force) mx_theap_begin_idle(theap, now);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
+    if (leaves_empty && is_empty_current(theap->bins.current[bin])) continue;
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
     if (page->used == 0) {
@@ -438,7 +453,7 @@ static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
   if (force) mx_transfer_flush(true);
-  begin_collect(theap, force);
+  begin_collect(theap, force, false);
   go_on_collecting(theap, SIZE_MAX, force);
   mx_check_slow(mx_theap_is_valid(theap));
 }
@@ -516,7 +531,7 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   bool is_due = ((is_round || size > MX_SHARED_MAX) && has_grown(&theap->collecting));
   if (is_round) {
     const uint32_t now = (uint32_t)mx_os_clock_msecs();
-    const bool all = (now - theap->trimming.all_went >= IDLE_MSECS);
+    const bool all = (now - theap->trimming.all_went >= HARDLY_MSECS);
     if (all) {
       theap->trimming.all_went = now;
       mx_theap_age_slack(theap);
@@ -532,6 +547,6 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   }
   const long collect = mx_option(generic_collect);
   if (collect > 0 && theap->visits % (unsigned long)collect == 0) is_due = true;
-  if (is_due && theap->collecting.list == 0) begin_collect(theap, false);
+  if (is_due && theap->collecting.list == 0) begin_collect(theap, false, true);
   if (mx_unlikely(theap->collecting.list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
 }

@@ -45,4 +45,15 @@ mx_inline bool mx_theap_uses(const mx_theap_t* theap, size_t bin) {
          theap->lists.full[bin] != NULL;
 }
 
+// For a slow request of a bin: whether its current page was shut (see theap.c). It is no more. In
+// the handler of a signal, no page is in front of nobody without being shut.
+mx_inline bool mx_theap_opens(mx_theap_t* theap, size_t bin) {
+  if (mx_likely(!theap->trimming.shut[bin])) return false;
+  mx_check(theap->bins.current[bin] != &mx_page_none);
+  if (mx_likely(!theap->sampling.is_on)) theap->bins.front[bin] = theap->bins.current[bin];
+  mx_fence_compiler();
+  theap->trimming.shut[bin] = false;
+  return true;
+}
+
 #endif

@@ -358,6 +358,7 @@ static void many_slices(void) {
   static void* large[LARGE_BLOCKS];
   if (!CONVERTS) return;
   keep_pages();
+  mx_theap_collect(theap, false);  // the empty current page lies in nobody's way
   void* const much = mi_malloc(200 * MX_SLICE_SIZE);
   for (int i = 0; i < LARGE_BLOCKS; i++) large[i] = mi_malloc(LARGE);
   const mx_page_t* const page = grown_of(large);

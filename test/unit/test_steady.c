@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Where blocks are replaced at random and hardly any is free, the slow path is taken for many at a
 // time, and what that costs in memory is bounded. A buffer that grows by small steps passes through
-// all sizes; the next one finds their pages, and when there is none for long they go.
+// all sizes; the next one finds their pages, and when there is none for long they go. So do those of
+// sizes that a program is done with, and no others, however few blocks of a size live at a time.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,13 @@ static void visit(int count) {
   for (int i = 0; i < count; i++) mi_free(mi_malloc((size_t)8 << 20));
 }
 
+static void be_done_with_all(void) {
+  const uint64_t now = mx_os_clock_msecs();
+  while (mx_os_clock_msecs() - now < 300) visit(1);
+  visit(100);
+  mx_huge_cache_flush(true);
+}
+
 static void growing_buffers(void) {
   mx_theap_t* const theap = mx_thread_theap();
   mi_collect(true);
@@ -58,12 +66,34 @@ static void growing_buffers(void) {
   const size_t taken = (size_t)theap->visits - visits;
   EXPECT(taken <= rounds * 400);
   EXPECT(more > 20);
-  const uint64_t now = mx_os_clock_msecs();
-  while (mx_os_clock_msecs() - now < 300) visit(1);
-  visit(100);
-  mx_huge_cache_flush(true);
+  be_done_with_all();
   EXPECT(slices_in_use() - before < more / 4);
   printf("%zu visits for %d buffers, %ld slices, then %ld\n", taken, BUFFERS, (long)more,
+         (long)(slices_in_use() - before));
+}
+
+static void take_turns(int turns) {
+  for (int i = 0; i < turns; i++) {
+    mi_free(mi_malloc(100 * (1 + next_random() % 80)));
+    if (i % 64 == 0) visit(1);
+  }
+}
+
+static void one_at_a_time(void) {
+  enum { OFTEN = 64 * 32 * 10 };
+  mx_theap_t* const theap = mx_thread_theap();
+  mi_collect(true);
+  const intptr_t before = slices_in_use();
+  take_turns(OFTEN);
+  const intptr_t more = slices_in_use() - before;
+  const size_t visits = (size_t)theap->visits;
+  take_turns(OFTEN);
+  const size_t taken = (size_t)theap->visits - visits;
+  EXPECT(taken <= OFTEN / 64 + 10);
+  EXPECT(more > 20 && slices_in_use() - before <= more + 2);
+  be_done_with_all();
+  EXPECT(slices_in_use() - before < more / 4);
+  printf("%zu visits for one block at a time, %ld slices, then %ld\n", taken, (long)more,
          (long)(slices_in_use() - before));
 }
 
@@ -90,5 +120,6 @@ int main(void) {
   for (size_t i = 0; i < BLOCKS; i++) mi_free(blocks[i]);
   free(blocks);
   growing_buffers();
+  one_at_a_time();
   return failures != 0;
 }
