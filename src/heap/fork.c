@@ -25,8 +25,8 @@
 //
 // The forking thread itself may be in a call of the library: a signal's handler forks, or a
 // callback. What it holds it goes on holding, on both sides, and what it owns is left alone in the
-// child: what vanished threads left is set right when the interrupted call is over, if it ever is.
-// Meanwhile it lies idle.
+// child: what vanished threads left is set right when the interrupted call is over, if it ever is,
+// and no other thread has begun one. Meanwhile it lies idle.
 //
 // No fork waits without end for a thread that keeps a lock: that one may be waiting in a handler
 // for this very fork, by a lock of the C library. When a fork goes on without a lock, the child

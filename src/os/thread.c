@@ -9,9 +9,11 @@
 mx_thread_local uint32_t mx_call_depth_var;
 mx_at_start mx_atomic(uint32_t) mx_call_pending;
 static void (*pending_run)(void);
+static uintptr_t pending_of;  // the thread whose call it waits for
 
 void mx_call_then(void (*run)(void)) {
   pending_run = run;
+  pending_of = mx_thread_id();
   mx_store_release(&mx_call_pending, (uint32_t)MX_PENDING_AT_END);
   mx_fence_compiler();
   mx_call_ends_pending();
@@ -57,8 +59,14 @@ static void run_pending(void) {
   end_running(MX_PENDING_NONE);
 }
 
+// A thread that was started meanwhile looks like one that vanished, and so do pages and slices that
+// either of them is on its way with: then what there is stays as it is.
 mx_cold void mx_call_begins_pending(void) {
-  if (mx_load_relaxed(&mx_call_pending) != MX_PENDING_AT_END) run_pending();
+  uint32_t at_end = MX_PENDING_AT_END;
+  const bool waits = (mx_load_relaxed(&mx_call_pending) == at_end);
+  if (waits && pending_of == mx_thread_id()) return;
+  if (waits && mx_cas_strong_acq_rel(&mx_call_pending, &at_end, (uint32_t)MX_PENDING_NONE)) return;
+  run_pending();
 }
 
 mx_cold void mx_call_ends_pending(void) {

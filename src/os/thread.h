@@ -119,7 +119,8 @@ extern mx_hidden mx_thread_local uint32_t mx_call_depth_var;
 #define mx_call_depth mx_tls(mx_call_depth_var)
 extern mx_hidden mx_atomic(uint32_t) mx_call_pending;  // the child of a fork has to set right:
 #define MX_PENDING_NONE 0
-#define MX_PENDING_AT_END 1    // what there is, when the call is over that the fork lay in
+#define MX_PENDING_AT_END 1    // what there is, when the call is over that the fork lay in; not at
+                               // all, if another thread begins one before
 #define MX_PENDING_AT_BEGIN 2  // before the next call; other threads that begin one wait
 #define MX_PENDING_RUNS 3      // it is being done
 #if defined(MI_NO_LIBC)

@@ -533,6 +533,43 @@ static void record_of_half_ended(void) {
   pthread_join(thread, NULL);
 }
 
+static void* allocates(void* arg) {
+  for (int i = 0; i < FRESH; i++) mi_free(mi_malloc(SIZE + 16 * (size_t)i));
+  return arg;
+}
+
+// A callback that forks may start a thread in the child before its own call is over: that one does
+// not take this thread, which is in the middle of it, for one that vanished.
+static void other_begins_inside(void) {
+  pthread_t thread, other;
+  EXPECT(pthread_create(&thread, NULL, body, NULL) == 0);
+  sem_wait(&ready);
+  void* const mine = mi_malloc(SIZE);
+  mx_theap_t* const theap = mx_tls_theap;
+  mx_heap_t* const heap = mx_load_relaxed(&theap->heap);
+  mx_call_enter();
+  const pid_t child = fork();
+  if (child == 0) {
+    EXPECT(pthread_create(&other, NULL, allocates, NULL) == 0);
+    EXPECT(pthread_join(other, NULL) == 0);
+    EXPECT(mx_load_relaxed(&theap->heap) == heap);
+    EXPECT(theap->bins.current[page_of(mine)->bin] == page_of(mine));
+    mx_call_leave();
+    EXPECT(mx_load_relaxed(&theap->heap) == heap && mx_tls_theap == theap);
+    mi_free(mine);
+    allocates(NULL);
+    mi_collect(true);
+    fflush(stdout);
+    _exit(failures);
+  }
+  mx_call_leave();
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  mi_free(mine);
+  sem_post(&leave);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   pthread_t thread;
   allow_damage();
@@ -555,6 +592,7 @@ int main(void) {
   plot_ends_in_child();
   ended_plot_in_child();
   record_of_half_ended();
+  other_begins_inside();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
