@@ -246,6 +246,29 @@ static void empty_pages(void) {
   end_steps();
 }
 
+static void visit(int times) {
+  for (int i = 0; i < times; i++) {
+    void* volatile p = malloc((size_t)2 << 20);
+    free(p);
+  }
+}
+
+// Rounds of housekeeping shut pages that are empty, the next requests open some, others go.
+static void empty_rounds(void) {
+  static const size_t sizes[] = {40, 320, 5000, 30000};
+  void* volatile p[4 * KEPT];
+  for (size_t i = 0; i < 4 * KEPT; i++) p[i] = malloc(sizes[i % 4]);
+  for (size_t i = 0; i < 4 * KEPT; i++) free(p[i]);
+  visit(32);
+  is_short = true;
+  begin_steps();
+  p[0] = malloc(sizes[1]);
+  is_short = false;
+  free(p[0]);
+  visit(32);
+  end_steps();
+}
+
 static void aligned(void) {
   void* q = NULL;
   begin_steps();
@@ -386,6 +409,7 @@ static const struct { const char* name; void (*run)(void); } scenes[] = {
     {"fresh pages", fresh_pages},
     {"fill pages", fill_pages},
     {"empty pages", empty_pages},
+    {"empty rounds", empty_rounds},
     {"aligned", aligned},
     {"resize", resize},
     {"resize huge", resize_huge},
