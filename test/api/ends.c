@@ -11,7 +11,7 @@
 #include "expect.h"
 
 enum { PAST_END, BEFORE_START, INTO_FREED, WRITES };
-enum { EXIT, THREAD_END, COLLECT, USABLE_SIZE, VERIFY, CHECK_EVERY, MOMENTS };
+enum { EXIT, THREAD_END, COLLECT, USABLE_SIZE, VERIFY, CHECK_EVERY, COLLECT_EMPTY, MOMENTS };
 
 typedef struct crime_s {
   size_t size, by;
@@ -31,11 +31,15 @@ static void* commit_in_thread(void* argument) {
   for (int i = 0; i < 4; i++) blocks[i] = (unsigned char*)hidden(mi_malloc(crime->size));
   unsigned char* const p = blocks[1];
   if (crime->write == INTO_FREED) mi_free(p);
+  for (int i = 0; crime->moment == COLLECT_EMPTY && i < 4; i++) {
+    if (i != 1) mi_free(blocks[i]);
+  }
   unsigned char* const at = (crime->write == PAST_END       ? p + crime->size
                              : crime->write == BEFORE_START ? p - crime->by
                                                             : p);
   for (size_t i = 0; crime->is_guilty && i < crime->by; i++) at[i] ^= 0x41;
   if (crime->moment == COLLECT) mi_collect(true);
+  if (crime->moment == COLLECT_EMPTY) mi_collect(false);
   if (crime->moment == VERIFY && !mi_heap_verify(NULL)) fprintf(stderr, "not sound\n");
   if (crime->moment == CHECK_EVERY) {
     mi_option_set(mi_option_check_every, 3);
@@ -90,9 +94,10 @@ int main(void) {
                              i / 2 % 2 == 0};
       if (crime.write == INTO_FREED && crime.moment == USABLE_SIZE) continue;
       if (crime.write == INTO_FREED && crime.by == 1) continue;
+      if (crime.write != INTO_FREED && crime.moment == COLLECT_EMPTY) continue;
       // A page with one block is no thread's, so what one of them does verifies none.
       const bool is_of_thread = (crime.moment == THREAD_END || crime.moment == COLLECT ||
-                                 crime.moment == CHECK_EVERY);
+                                 crime.moment == COLLECT_EMPTY || crime.moment == CHECK_EVERY);
       if (is_apart(&crime) && crime.write == BEFORE_START && is_of_thread) continue;
       run_child(commit, &crime);
       if (!EXPECT(is_told(&crime))) {
