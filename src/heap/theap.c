@@ -400,8 +400,9 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool
   return true;
 }
 
-static bool is_empty_current(const mx_page_t* page) {
-  if (page->used != 1) return false;
+// Whether a current page is empty, and not larger than any bin needs.
+static bool may_stay_empty(const mx_page_t* page) {
+  if (page->used != 1 || page->slice_count > 1) return false;
   if (MX_PADDING) mx_page_verify(page);
   return true;
 }
@@ -417,7 +418,7 @@ mx_cold static void begin_collect(mx_theap_t* theap, bool force, bool leaves_emp
   if (MX_HOLES && !force) mx_theap_begin_idle(theap, now);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
     const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
-    if (leaves_empty && is_empty_current(theap->bins.current[bin])) continue;
+    if (leaves_empty && may_stay_empty(theap->bins.current[bin])) continue;
     mx_page_t* const page = detach_current(theap, bin);
     if (page == NULL) continue;
     if (page->used == 0) {
