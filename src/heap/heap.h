@@ -95,7 +95,7 @@ typedef struct mx_theap_trimming_s {
   uint64_t slack[MX_BIN_WORDS];       // the current page was made of used memory, of which
   uint8_t slack_left[MX_BIN_COUNT];   // so many rounds more may find half uncarved, and of the
   uint8_t slack_wait[MX_BIN_COUNT];   // next page so many
-  uint32_t all_went;                  // ms, when a round let hardly carved ones go as well
+  uint32_t all_went;                  // ms, when a round looked at hardly carved ones, too
   uint32_t idle_aged;                 // ms, when waits became shorter last
   uint64_t idle_gave;                 // bins that gave something back, and needed nothing yet
   uint16_t idle_left[MX_LARGER_BINS]; // so many passes more no page of the bin is idle

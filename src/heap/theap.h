@@ -45,8 +45,8 @@ mx_inline bool mx_theap_uses(const mx_theap_t* theap, size_t bin) {
          theap->lists.full[bin] != NULL;
 }
 
-// For a slow request of a bin: whether its current page was shut (see theap.c). It is no more. In
-// the handler of a signal, no page is in front of nobody without being shut.
+// For a slow request of a bin: whether its current page was shut (see theap.c). It is no more. A
+// handler of a signal in between finds one that is shut, so that the next request opens it.
 mx_inline bool mx_theap_opens(mx_theap_t* theap, size_t bin) {
   if (mx_likely(!theap->trimming.shut[bin])) return false;
   mx_check(theap->bins.current[bin] != &mx_page_none);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What a thread does every so many visits of the slow path, on a clock that moves when told: empty pages
-// that it keeps go after a while, and those that are too many at once; current pages that nobody used
-// between two rounds; memory behind carved blocks that nobody needed; blocks that others freed, when memory has
-// grown; holes, a few pages at a time; and the program's deferred frees.
+// What a thread does every so many visits of the slow path, on a clock that moves when told: empty
+// pages that it keeps go after a while, and those that are too many at once; current pages that
+// nobody used between two rounds; memory behind carved blocks that nobody needed; blocks that others
+// freed, when memory has grown; holes, a few pages at a time; and the program's deferred frees.
 #include "../../audit.h"
 #include "../stress.h"
 
