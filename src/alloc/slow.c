@@ -69,11 +69,14 @@ static bool wants_larger(mx_theap_t* theap, size_t bin) {
   return !mx_theap_has_block(theap, bin);
 }
 
+mx_cold static void halve_larger(mx_theap_t* theap) {
+  for (size_t i = 0; i < sizeof(theap->larger.of); i++) theap->larger.of[i] /= 2;
+}
+
 static void count_larger(mx_theap_t* theap, size_t bin) {
   mx_check(theap->larger.of[bin - MX_LARGER_BIN] < LARGER_MOST);
   theap->larger.of[bin - MX_LARGER_BIN]++;
-  if (++theap->larger.count % LARGER_HALVED != 0) return;
-  for (size_t i = 0; i < sizeof(theap->larger.of); i++) theap->larger.of[i] /= 2;
+  if (++theap->larger.count % LARGER_HALVED == 0) halve_larger(theap);
 }
 
 // A free block of a larger size, for a bin of few blocks: otherwise each bin has as much memory as
@@ -88,6 +91,7 @@ static void* alloc_larger(mx_theap_t* theap, size_t size, bool zero) {
     mx_page_t* const page = theap->bins.current[i];
     if (page->free == NULL || !is_as_aligned(page->block_size, size)) continue;
     mx_check(page->bin == i && page->block_size >= size && mx_page_is_mine(page));
+    mx_theap_opens(theap, i);  // it is in use
     mx_block_t* const block = mx_page_pop(page);
     count_larger(theap, bin);
     return zero ? memset(block, 0, page->block_size) : block;

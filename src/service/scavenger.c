@@ -40,7 +40,7 @@ enum { ABSENT, RUNNING, STOPPING };
 
 static mx_at_start mx_atomic(uint32_t) state;
 static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
-static mx_at_start mx_atomic(uint32_t) process;   // that it runs in
+static mx_at_start mx_atomic(uint32_t) home_process;   // that it runs in
 static mx_at_start mx_atomic(bool) first_has_left;  // the process ends with its last thread
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
@@ -171,7 +171,7 @@ static void start_if_worth(void) {
   // What a fork left is set right when the call that it lay in is over: until then it is alone.
   if (mx_call_is_pending()) return;
   uint32_t absent = ABSENT;
-  mx_store_relaxed(&process, mx_host_main_thread_number());
+  mx_store_relaxed(&home_process, mx_host_main_thread_number());
   if (!mx_cas_strong_acq_rel(&state, &absent, (uint32_t)RUNNING)) return;
   set_visit(NULL);
   // Either this sees that the option was taken back, or the thread that did so sees the state.
@@ -210,7 +210,7 @@ void mx_scavenger_stop(void) {
   uint32_t running = RUNNING;
   set_visit(NULL);
   // This child was made without fork's handlers (_Fork, clone).
-  if (mx_scavenger_is_running() && mx_load_relaxed(&process) != mx_host_main_thread_number()) {
+  if (mx_scavenger_is_running() && mx_load_relaxed(&home_process) != mx_host_main_thread_number()) {
     forget_thread();
     return;
   }
