@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The calls of POSIX, other C libraries, C23 and Windows under the prefix mi_, each with the
 // argument order and the errors of its origin.
-#include <wchar.h>
-
 #include "../base/facts.h"
 #include "../heap/thread_life.h"
 #include "../os/libc.h"

@@ -40,7 +40,7 @@ enum { ABSENT, RUNNING, STOPPING };
 
 static mx_at_start mx_atomic(uint32_t) state;
 static mx_at_start mx_atomic(uint32_t) sleeping;  // 1 while the thread waits to be woken
-static mx_at_start mx_atomic(uint32_t) home_process;   // that it runs in
+static mx_at_start mx_atomic(uint32_t) home_process;  // that the thread runs in
 static mx_at_start mx_atomic(bool) first_has_left;  // the process ends with its last thread
 
 bool mx_scavenger_is_running(void) { return mx_load_acquire(&state) == RUNNING; }
