@@ -9,6 +9,7 @@
 #include "../../src/alloc/harden.h"
 #include "../../src/heap/heap.h"
 #include "../../src/heap/huge_cache.h"
+#include "../../src/heap/trim.h"
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
 
@@ -23,8 +24,12 @@ static int failures;
 
 static intptr_t slices_in_use(void) { return mx_load_relaxed(&mx_subproc_main.arenas.in_use); }
 
+static void collect_all(void) { mi_collect(true); }
+
+static void make_holes(void) { mx_subproc_make_holes(&mx_subproc_main, false, NULL); }
+
 // Pages that records of heaps keep, in builds that have them keep any.
-static void heaps_that_are_gone(void) {
+static void heaps_that_are_gone(void (*give_back)(void)) {
   mi_collect(true);
   const intptr_t before = slices_in_use();
   for (int n = 0; n < 3; n++) {
@@ -36,7 +41,7 @@ static void heaps_that_are_gone(void) {
     EXPECT(mx_load_relaxed(&mx_subproc_main.cached_pages) > 0);
     EXPECT(slices_in_use() > before);
   }
-  mi_collect(true);
+  give_back();
   EXPECT(mx_load_relaxed(&mx_subproc_main.cached_pages) == 0);
   EXPECT(slices_in_use() == before);
 }
@@ -142,7 +147,8 @@ static void collected(void) {
 int main(void) {
   mi_free(mi_malloc(1));
   mi_option_set(mi_option_purge_delay, 60000);
-  heaps_that_are_gone();
+  heaps_that_are_gone(&collect_all);
+  heaps_that_are_gone(&make_holes);
   if (!MX_HARDEN) collected();
   // Hardened builds keep none, and blocks of theirs are more than malloc's floor below makes.
   for (size_t slices = 1; !MX_HARDEN && slices <= 8; slices += 7) blocks_that_are_gone(slices);
