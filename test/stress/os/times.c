@@ -221,6 +221,14 @@ static void test_never(void) {
   check(next_purge() != 0);
   purge_after(101);
   check(waiting() == 0);
+  // It is at once when nothing may wait any more.
+  give_back(take(FLOOR));
+  check(waiting() == FLOOR && next_purge() == now() + 101);
+  mi_option_set(mi_option_purge_delay, 0);
+  mx_arenas_follow_delay(&mine);
+  check(next_purge() == now() + 1);
+  purge_after(1);
+  check(waiting() == 0);
   // A thread in the background does not lift the bound where slices are taken from anywhere.
   mi_option_set(mi_option_purge_delay, -1);
   mx_store_relaxed(&mx_arenas_background, &on_wake);
