@@ -13,6 +13,7 @@
 
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/alloc.h"
+#include "../../src/alloc/sample.h"
 #include "../../src/heap/parked.h"
 #include "../../src/heap/thread_life.h"
 #include "../../src/mem/vmem.h"
@@ -160,6 +161,25 @@ static void rates_are_their_own(void) {
   EXPECT(!MX_PARKS || theap_of[0] == theap_of[1]);
   mi_option_set(mi_option_guarded_sample_rate, 0);
   mi_collect(true);
+}
+
+// What was counted ahead for a thread whose allocations are sampled ends with it.
+static void* is_sampled(void* arg) {
+  for (int i = 0; i < 20; i++) mi_free(mi_malloc(40));
+  theap_of[0] = mx_tls_theap;
+  EXPECT(theap_of[0]->sampling.is_on && theap_of[0]->sampling.credit > 0);
+  return arg;
+}
+
+static void samples_are_of_a_thread(void) {
+  pthread_t thread;
+  mi_collect(true);
+  mx_sample_set_profile((size_t)1 << 40);  // none comes
+  EXPECT(pthread_create(&thread, NULL, is_sampled, NULL) == 0);
+  pthread_join(thread, NULL);
+  const mx_theap_sampling_t* const after = &theap_of[0]->sampling;
+  EXPECT(are_parked(0) && !after->is_on && after->credit == 0 && after->seen == 0);
+  mx_sample_set_profile(0);
 }
 
 // The records of a thread serve others when it has ended, whatever heaps it used.
@@ -547,6 +567,7 @@ int main(void) {
   mi_free(mi_malloc(10));
   next_has_it();
   rates_are_their_own();
+  samples_are_of_a_thread();
   records_come_again();
   pages_are_nobodys();
   thread_goes_on();
