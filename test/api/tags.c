@@ -225,6 +225,16 @@ static void test_refused(void) {
   mi_register_error(NULL, NULL);
 }
 
+// What is said of a block's size and alignment, where it is so, frees it as without that.
+static void test_said(void) {
+  char* p = hidden(mi_malloc(100));
+  mi_free_size(p, 100);
+  EXPECT(!mi_is_in_heap_region(p));
+  p = hidden(mi_malloc_aligned(100, 64));
+  mi_free_aligned(p, 64);
+  EXPECT(!mi_is_in_heap_region(p));
+}
+
 // ---- that blocks are what they are -------------------------------------------------------------
 
 static void test_contents(void) {
@@ -380,6 +390,7 @@ int main(void) {
   test_stale();
   test_reports();
   test_refused();
+  test_said();
   test_contents();
   test_heaps();
   test_threads();
