@@ -4,6 +4,7 @@
 //
 // A wrong access is made under a handler for SIGSEGV, which jumps back and says of which kind it
 // was.
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -215,6 +216,9 @@ static void test_refused(void) {
   mi_free((char*)((uintptr_t)p ^ (uintptr_t)1 << TAG_SHIFT));
   mi_free_size(p, 50);
   EXPECT(error_count == (MX_CHECK_SIZED ? 2 : 1) && mi_usable_size(p) == 100);
+  errno = 0;
+  EXPECT(hidden(mi_realloc((char*)((uintptr_t)p ^ (uintptr_t)1 << TAG_SHIFT), 200)) == NULL);
+  EXPECT(errno == EINVAL && mi_usable_size(p) == 100);
   memset(p, 1, 100);
   EXPECT(mi_is_in_heap_region(p) && !mi_is_in_heap_region((void*)plain(p)));
   EXPECT(mi_check_owned(p + 50) && !mi_check_owned(p + 112));
