@@ -344,8 +344,10 @@ static void forgotten(void) {
 
 // ---- several caches ----------------------------------------------------------------------------
 
-#define CROWD 20   // threads: enough for two caches
-#define USES 1024  // between two looks whether a cache's lock is wanted by several at once
+#define CACHES 16      // each with a lock
+#define LOCKS_MOST 20  // that are looked for
+#define CROWD 20       // threads: enough for two caches
+#define USES 1024      // between two looks whether a cache's lock is wanted by several at once
 
 typedef struct member_s {
   pthread_t thread;
@@ -359,6 +361,13 @@ static mx_lock_t* first_lock;
 static bool note_first(mx_lock_t* lock) {
   first_lock = lock;
   return false;
+}
+
+static size_t locks;
+
+static bool count_lock(mx_lock_t* lock) {
+  if (locks == 0) EXPECT(lock == first_lock);
+  return ++locks < LOCKS_MOST;
 }
 
 static void* look(void* arg) {
@@ -402,7 +411,8 @@ static void use(size_t times, size_t share) {
 // Threads have one cache, however many they are, until its lock keeps them from it.
 static void crowded(void) {
   owner_t o;
-  mx_transfer_visit_locks(&note_first);
+  EXPECT(!mx_transfer_visit_locks(&note_first));
+  EXPECT(mx_transfer_visit_locks(&count_lock) && locks == CACHES);
   begin(&o, SIZE, 8, NULL);
   for (size_t i = 0; i < CROWD; i++) {
     sem_init(&crowd[i].may_look, 0, 0);
