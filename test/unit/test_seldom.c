@@ -17,6 +17,7 @@
 #include "../../src/base/sizeclass.h"
 #include "../../src/heap/heap.h"
 #include "../../src/heap/heap_record.h"
+#include "../../src/heap/resting.h"
 #include "../../src/heap/subproc.h"
 #include "../../src/heap/trim.h"
 #include "../../src/mem/vmem.h"
@@ -200,6 +201,38 @@ static void test_remote(void) {
     EXPECT(errors_now() >= 1);
     r[-1] = canary;
   }
+}
+
+// ---- pages at rest ------------------------------------------------------------------------------
+
+#define RESTING 600
+static unsigned char* resting[RESTING];
+
+static void* fill_pages(void* arg) {
+  for (size_t i = 0; i < RESTING; i++) resting[i] = (unsigned char*)mi_malloc(1000);
+  return arg;
+}
+
+static size_t pages_lent(void) {
+  size_t item = 0, index = 0, count = 0;
+  for (mx_page_t* p; (p = mx_page_next_of(&mx_subproc_main.arenas, &item, &index)) != NULL;) {
+    count += mx_page_is_lent(p);
+  }
+  return count;
+}
+
+// Each is looked at whenever all are, and is lent no more when that is over. Damage is told once.
+static void test_resting(void) {
+  in_thread(&fill_pages, NULL);
+  unsigned char* const end = resting[RESTING / 2] + 1000;
+  EXPECT(mx_subproc_verify_resting(&mx_subproc_main) && pages_lent() == 0);
+  *end ^= 0x41;
+  errors_now();
+  EXPECT(!mx_subproc_verify_resting(&mx_subproc_main) && pages_lent() == 0);
+  EXPECT(errors_now() == 1);
+  EXPECT(mx_subproc_verify_resting(&mx_subproc_main) && errors_now() == 0);
+  for (size_t i = 0; i < RESTING; i++) mi_free(resting[i]);
+  EXPECT(errors_now() == 0);
 }
 
 // The list of a page that other threads freed into: with a block that is there already.
@@ -433,6 +466,7 @@ int main(void) {
     test_fill(1);
   }
   if (MX_LIVE_BITS) test_spoiled();
+  if (MX_PADDING) test_resting();
   if (MX_PADDING) test_remote();
   test_ring();
   test_apart();
