@@ -11,6 +11,7 @@
 #include "../../src/mem/pagemap.h"
 #include "../../src/os/os.h"
 #include "../../src/page/holes.h"
+#include "../../src/page/padding.h"
 #include "../page_of.h"
 
 enum { SIZE = 40000, COUNT = 8 };
@@ -120,6 +121,47 @@ static void test_page_goes(void) {
     pass();
     EXPECT(mx_tls_theap->lists.partial_count[page->bin] == 0);
   }
+}
+
+// ---- when it is worth it ------------------------------------------------------------------------
+
+enum { LEAST = 64 << 10, FEW = 40 };  // bytes in free blocks
+
+// In how many OS pages a block of this size lies at the most.
+static size_t os_pages_of(size_t size) {
+  const size_t os_page = mx_facts.os_page;
+  size_t most = 0;
+  for (size_t i = 0; i < os_page; i++) {
+    most = mx_max(most, (i * size % os_page + size + os_page - 1) / os_page);
+  }
+  return most;
+}
+
+static bool is_idle(const mx_page_t* page) {
+  mx_clear_bit(mx_tls_theap->trimming.slack, page->bin);
+  mx_theap_is_idle(mx_tls_theap, page);  // sees it as it is
+  return mx_theap_is_idle(mx_tls_theap, page);
+}
+
+// From the time on when what is present is more than what the blocks in use may need.
+static void test_worth(size_t size) {
+  static void* some[FEW];
+  age(20);
+  for (int i = 0; i < FEW; i++) {
+    some[i] = mi_malloc(size - MX_PAD);
+    memset(some[i], 1, size - MX_PAD);
+  }
+  const mx_page_t* const page = page_of(some[1]);
+  EXPECT(page->block_size == size && page->used > 2);
+  for (int i = FEW; i-- > 0;) {
+    if (i == 1 || page_of(some[i]) != page) continue;
+    mi_free(some[i]);
+    some[i] = NULL;
+    const size_t kept = page->used * os_pages_of(size);
+    EXPECT(is_idle(page) == (mx_holes_present(page) >= kept + LEAST / mx_facts.os_page));
+  }
+  EXPECT(is_idle(page));
+  for (int i = 0; i < FEW; i++) mi_free(some[i]);
 }
 
 enum { MANY = 400, EVERY = 20 };
@@ -246,6 +288,8 @@ int main(void) {
   test_waits_longer();
   test_in_vain();
   test_page_goes();
+  test_worth(11264);
+  test_worth(15360);
   test_many_pages();
   test_nothing_to_give();
   test_slack_goes_with_page();
