@@ -8,6 +8,8 @@
 #include "../../include/mimalloc.h"
 #include "../../src/alloc/alloc.h"
 #include "../../src/alloc/harden.h"
+#include "../../src/alloc/sample.h"
+#include "../../src/base/hooks.h"
 #include "../../src/heap/subproc.h"
 
 #define MIB ((size_t)1 << 20)
@@ -51,8 +53,29 @@ static void test_zero(size_t align) {
   mi_free(p);
 }
 
+// Where blocks are sampled to be guarded, and for no profile, that is asked for a note of none.
+static int notes;
+
+static void* take_note(void* block, size_t size, double probability, const void* frame) {
+  (void)block, (void)size, (void)probability, (void)frame;
+  notes++;
+  return NULL;
+}
+
+static void test_no_notes(void) {
+  mx_hooks.begin_note = &take_note;
+  mi_option_set(mi_option_guarded_sample_rate, 1 << 30);
+  void* const p = mi_malloc(4 * MIB);
+  EXPECT(mx_tls_theap->sampling.is_on && mx_tls_theap->sampling.mean == 0);
+  EXPECT(mi_realloc(p, MIB) == p && notes == 0);
+  mi_free(p);
+  mi_option_set(mi_option_guarded_sample_rate, 0);
+  mx_hooks.begin_note = NULL;
+}
+
 int main(void) {
   mi_free(mi_malloc(1));
+  if (!MX_HARDEN) test_no_notes();
   for (size_t align = MX_ALIGN; align <= 4 * MIB; align *= 4) {
     test_stays(align);
     test_zero(align);
