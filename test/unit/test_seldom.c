@@ -452,6 +452,22 @@ static void test_plots(void) {
   mi_heap_destroy(heap);
 }
 
+// An arena all of whose addresses have served stays what it is, but for what it has in memory.
+static void test_spent(void) {
+  static mx_arenas_t mine;
+  mx_arena_t* const arena = mx_arena_reserve_plots(&mine);
+  EXPECT(arena != NULL && mx_arena_has_plots(arena));
+  const size_t slices = arena->slices, bytes = arena->meta_size;
+  uint8_t* const start = arena->start;
+  mx_plots_spend(&mine, arena);
+  EXPECT(mx_load_relaxed(&arena->is_spent) == 0);
+  mx_store_relaxed(&arena->plots_spent, arena->words);
+  mx_plots_spend(&mine, arena);
+  EXPECT(mx_load_relaxed(&arena->is_spent) == 1 && mx_load_relaxed(&arena->free_slices) == 0);
+  EXPECT(arena->slices == slices && arena->start == start && arena->meta_size == bytes);
+  mx_arenas_destroy(&mine);
+}
+
 int main(void) {
   allow_damage();
   mi_free(mi_malloc(1));
@@ -471,6 +487,7 @@ int main(void) {
   test_ring();
   test_apart();
   if (MX_ISOLATE) test_plots();
+  if (MX_ISOLATE) test_spent();
   test_arenas();
   in_thread(&collect_first, NULL);
   test_pool();
