@@ -8,9 +8,9 @@
 // lowest address first, so the highest ones are purged first. With a background thread the bound
 // is not needed: that thread comes when the delay is over.
 //
-// What is due goes in steps where a thread gives it back on its way: 512 KiB take the OS some 25
-// us, and that much goes for each ms that passed. So a busy thread's calls stay short, and one that
-// comes by now and then gives back as much in a second.
+// What goes on a thread's way goes in steps, so that its calls stay short: 512 KiB take the OS 25
+// to 100 us. Of what is due that much goes for each ms that has passed, an eighth of it at a time:
+// the next that comes by goes on. So one that comes by now and then gives back as much in a second.
 //
 // Purging does not pay when the memory is asked for again soon after. `gone` counts slices that
 // were purged lately; a fresh slice handed out while there are such is a refault, and lets one more
@@ -36,7 +36,8 @@
 #define TRIM_BATCH 16       // slices beyond the bound that are worth a call of the OS,
 #define TRIM_BATCH_SCARCE 4 // and where addresses are scarce
 #define KEEP_MSECS 10000    // between two halvings of `keep`
-#define STEP_SLICES 8       // that a step gives back for each ms since they were due
+#define STEP_SLICES 8       // that may go for each ms since they were due,
+#define STEP_SHARE 8        // this part of them in a step
 #define STEP_LOOKS 16384    // slices that wait, which a step looks at in 30 us
 #define TURN_MSECS 100      // that a purge of all waits for another one
 
@@ -121,7 +122,7 @@ typedef struct order_s {
   intptr_t most;
   size_t least_run;
   bool is_forced;
-  bool is_step;  // more is due than `most`
+  uint64_t step;  // ms that `most` is for, where more is due; or 0
 } order_t;
 
 static void purge_run(mx_arenas_t* arenas, mx_arena_t* arena, size_t index, size_t count) {
@@ -253,7 +254,7 @@ void mx_arenas_after_free(mx_arenas_t* arenas) {
       most -= mx_arenas_may_wait(arenas);
     }
     if (delay == 0 || most >= (mx_os_is_scarce() ? TRIM_BATCH_SCARCE : TRIM_BATCH)) {
-      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run(), false, false};
+      order_t order = {(uint32_t)mx_os_clock_msecs(), 0, most, least_run(), false, 0};
       purge(arenas, &order);
     }
   }
@@ -288,12 +289,14 @@ static uint64_t step_msecs(const mx_arenas_t* arenas) {
 static order_t order_due(const mx_arenas_t* arenas, purge_t kind, uint64_t at, uint64_t now,
                          long delay) {
   const intptr_t most = mx_load_relaxed(&arenas->purgeable) - mx_load_relaxed(&arenas->keep);
-  order_t order = {(uint32_t)now, (uint32_t)delay, most, least_run(), false, false};
+  order_t order = {(uint32_t)now, (uint32_t)delay, most, least_run(), false, 0};
   // Longer runs would be cut to what is too short to go.
   if (kind != PURGE_STEP || order.least_run > 1) return order;
-  const uint64_t step = STEP_SLICES * (now - at + step_msecs(arenas));
-  order.is_step = (most > 0 && step < (uint64_t)most);
-  if (order.is_step) order.most = (intptr_t)step;
+  const uint64_t least = step_msecs(arenas);
+  const uint64_t step = mx_max((now - at + least) / STEP_SHARE, least);
+  if (most <= 0 || STEP_SLICES * step >= (uint64_t)most) return order;
+  order.most = (intptr_t)(STEP_SLICES * step);
+  order.step = step;
   return order;
 }
 
@@ -311,15 +314,15 @@ static void purge_scheduled(mx_arenas_t* arenas, purge_t kind) {
   age_refaults(arenas, now);
   const long delay = purge_delay();
   if (delay < 0 && kind != PURGE_ALL) return;
-  const order_t all = {(uint32_t)now, 0, INTPTR_MAX, 1, true, false};
+  const order_t all = {(uint32_t)now, 0, INTPTR_MAX, 1, true, 0};
   order_t order = (kind == PURGE_ALL ? all : order_due(arenas, kind, at, now, delay));
   purge(arenas, &order);
   if (kind == PURGE_ALL && !mx_os_overcommits()) mx_arenas_unmap_free(arenas);
   // What was freed meanwhile, is too young or was passed over is scheduled anew.
   if (delay >= 0 && mx_load_relaxed(&arenas->purgeable) > 0) {
-    const bool goes_on = (order.is_step && order.most <= 0);
+    const bool goes_on = (order.step > 0 && order.most <= 0);
     mx_store_relaxed(&arenas->goes_on, goes_on);
-    schedule_purge(arenas, goes_on ? now + step_msecs(arenas) : next_look(arenas, now, delay));
+    schedule_purge(arenas, goes_on ? at + order.step : next_look(arenas, now, delay));
   }
 }
 

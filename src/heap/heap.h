@@ -104,7 +104,7 @@ typedef struct mx_theap_trimming_s {
 
 // Where a pass of collecting is that stops between pages.
 typedef struct mx_theap_collecting_s {
-  size_t list;    // 0: there is no pass
+  size_t list;    // 0: there is no pass; 1: before the first bin's
   mx_page_t* at;  // the page of that list that comes next
   size_t least;   // committed since a pass began because that had grown, at the least
 } mx_theap_collecting_t;

@@ -35,7 +35,8 @@
 #define MANY_PAGES 32            // partial pages of a bin beside which one more hardly counts
 #define COLLECT_SHARE 16          // a pass begins when what is committed has grown by this part
 #define COLLECT_LEAST (4 * MX_MIB)  // and by so much since the last one
-#define COLLECT_PAGES 8           // pages that a visit collects in, once that is due
+#define COLLECT_PAGES 8           // pages that a visit collects in, once that is due: one that
+                                  // gives something back counts as so many
 
 // An empty page that rests may be lent, and start anew just now: its list says nothing.
 static bool has_block(mx_page_t* page) {
@@ -152,7 +153,7 @@ static uint32_t blocks_to_give(const mx_page_t* page) {
   return page->capacity - page->used + mx_remote_count(page);
 }
 
-static bool is_worth_a_visit(const mx_page_t* page) {
+mx_noinline static bool is_worth_a_visit(const mx_page_t* page) {
   return blocks_to_give(page) > mx_min(page->reserved / WORTH_SHARE, WORTH_MOST);
 }
 
@@ -376,27 +377,30 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   return page;
 }
 
-static void collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, bool force) {
+// Whether it took calls of the OS.
+static bool collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, bool force) {
   mx_check(mx_page_theap(page) == theap);
   const bool has_more = collect_verified(page, force);
-  if (is_full && !has_more) return;
+  if (is_full && !has_more) return false;
   if (is_full) mx_theap_page_unfull(theap, page);
   if (page->used == 0 && (is_full || force || page->retained_slot == 0)) {
     mx_retained_release(theap, page);
-  } else if (MX_HOLES && !force && page->used > 0 && mx_theap_is_idle(theap, page)) {
-    mx_theap_give_idle(theap, page);
+    return false;
   }
+  if (!MX_HOLES || force || page->used == 0 || !mx_theap_is_idle(theap, page)) return false;
+  mx_theap_give_idle(theap, page);
+  return true;
 }
 
-// A current page rests when what is free in it is to go. With force that is any one with free
-// blocks: holes are made in all pages after that, if it is to give back what can be.
+// A current page rests when what is free in it is to go, which the pass does next. With force that
+// is any one with free blocks: holes are made in all pages after that, if it is to give back what
+// can be.
 static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool force) {
   mx_check(theap->bins.current[page->bin] == &mx_page_none && page->used > 0);
   if (!MX_HOLES || page->used == page->capacity) return false;
   if (!force && (has_slack || !mx_theap_is_idle(theap, page))) return false;
   mx_page_rest(page);
   mx_partial_push_tail(theap, page);
-  if (!force) mx_theap_give_idle(theap, page);
   return true;
 }
 
@@ -407,55 +411,66 @@ static bool may_stay_empty(const mx_page_t* page) {
   return true;
 }
 
-// What a pass begins with: all but the pages that are on lists. Of empty current ones rounds may
-// decide.
-mx_cold static void begin_collect(mx_theap_t* theap, bool force, bool leaves_empty) {
+// What a pass begins with: all but the pages.
+mx_cold static void begin_collect(mx_theap_t* theap, bool force) {
   mx_check_slow(mx_theap_is_valid(theap));
   mx_magazines_clear(theap, true);
   const uint32_t now = (force ? 0 : (uint32_t)mx_os_clock_msecs());
   if (force) mx_retained_release_all(theap);
   else mx_retained_age(theap, now);
   if (MX_HOLES && !force) mx_theap_begin_idle(theap, now);
-  for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
-    const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
-    if (leaves_empty && may_stay_empty(theap->bins.current[bin])) continue;
-    mx_page_t* const page = detach_current(theap, bin);
-    if (page == NULL) continue;
-    if (page->used == 0) {
-      mx_page_release(page);
-    } else if (!lay_to_rest(theap, page, has_slack, force)) {
-      make_current(theap, page);
-      if (has_slack) mx_set_bit(theap->trimming.slack, bin);
-    }
-  }
-  theap->collecting.list = FIRST_LIST;
-  theap->collecting.at = theap->lists.partial[FIRST_LIST / 2];
+  theap->collecting.list = FIRST_LIST - 1;
+  theap->collecting.at = NULL;
 }
 
-// Goes on with a pass: collects in so many pages, those of each bin's partial list and then those
-// of its full one.
-static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force) {
+// Of empty ones rounds may decide.
+mx_cold static void collect_current(mx_theap_t* theap, size_t bin, bool force, bool leaves_empty) {
+  const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
+  if (leaves_empty && may_stay_empty(theap->bins.current[bin])) return;
+  mx_page_t* const page = detach_current(theap, bin);
+  if (page == NULL) return;
+  if (page->used == 0) {
+    mx_page_release(page);
+  } else if (!lay_to_rest(theap, page, has_slack, force)) {
+    make_current(theap, page);
+    if (has_slack) mx_set_bit(theap->trimming.slack, bin);
+  }
+}
+
+// Goes on with a pass: collects in so many pages, of each bin the current one, those of its partial
+// list and then those of its full one.
+mx_cold static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force,
+                                     bool leaves_empty) {
   while (pages > 0 && theap->collecting.list != 0) {
     const size_t list = theap->collecting.list;
     mx_page_t* const page = theap->collecting.at;
     if (page != NULL) {
-      pages--;
       theap->collecting.at = page->next;
-      collect_listed(theap, page, list % 2 != 0, force);
+      const bool gave = collect_listed(theap, page, list % 2 != 0, force);
+      pages -= (gave ? mx_min(pages, COLLECT_PAGES) : 1);
       continue;
     }
     const size_t next = list + 1, bin = next / 2;
     theap->collecting.list = (bin < MX_BIN_COUNT ? next : 0);
-    if (bin < MX_BIN_COUNT) {
-      theap->collecting.at = (next % 2 == 0 ? theap->lists.partial[bin] : theap->lists.full[bin]);
+    if (bin >= MX_BIN_COUNT) return;
+    if (next % 2 != 0) {
+      theap->collecting.at = theap->lists.full[bin];
+      continue;
     }
+    if (theap->bins.current[bin] != &mx_page_none) {
+      collect_current(theap, bin, force, leaves_empty);
+      pages--;
+      // A handler that was told of a damaged block may have allocated, and gone on with the pass.
+      if (theap->collecting.list != next || theap->collecting.at != NULL) continue;
+    }
+    theap->collecting.at = theap->lists.partial[bin];
   }
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
   if (force) mx_transfer_flush(true);
-  begin_collect(theap, force, false);
-  go_on_collecting(theap, SIZE_MAX, force);
+  begin_collect(theap, force);
+  go_on_collecting(theap, SIZE_MAX, force, false);
   mx_check_slow(mx_theap_is_valid(theap));
 }
 
@@ -548,6 +563,6 @@ void mx_theap_housekeeping(mx_theap_t* theap, size_t size) {
   }
   const long collect = mx_option(generic_collect);
   if (collect > 0 && theap->visits % (unsigned long)collect == 0) is_due = true;
-  if (is_due && theap->collecting.list == 0) begin_collect(theap, false, true);
-  if (mx_unlikely(theap->collecting.list != 0)) go_on_collecting(theap, COLLECT_PAGES, false);
+  if (is_due && theap->collecting.list == 0) begin_collect(theap, false);
+  if (mx_unlikely(theap->collecting.list != 0)) go_on_collecting(theap, COLLECT_PAGES, false, true);
 }

@@ -29,7 +29,7 @@
 #define SLACK_WAIT_MOST 63         // rounds
 #define TRIM_SHARE 8             // a walk begins when this part more is committed than at the least
 #define TRIM_LEAST (8 * MX_MIB)  // since the last one, and at least this much
-#define TRIM_PAGES 8             // pages in which one step makes holes
+#define TRIM_PAGES 2             // pages in which one step makes holes
 #define TRIM_LOOKS 256           // and pages that it looks at
 #define REFAULT_MSECS 10000      // between two halvings of the refaults
 #define IDLE_FREE_LEAST (64 * MX_KIB)  // in free blocks of a page that are worth it

@@ -282,6 +282,43 @@ static void test_forced(void) {
   mi_free(small[0]);
 }
 
+// A pass that comes by itself goes on over visits, each of which gives back of one page at the most,
+// whatever many bins have.
+static void test_in_steps(void) {
+  enum { BINS = 12, EACH = 6 };
+  void* kept[BINS];
+  mx_page_t* pages[BINS];
+  mx_theap_t* const theap = mx_tls_theap;
+  memset(theap->larger.of, UINT8_MAX, sizeof(theap->larger.of));  // each bin takes pages of its own
+  for (int bin = 0; bin < BINS; bin++) {
+    const size_t size = mx_bin_size(MX_LARGER_BIN + (size_t)bin);
+    void* p[EACH];
+    for (int i = 0; i < EACH; i++) p[i] = memset(mi_malloc(size), 1, size);
+    for (int i = 1; i < EACH; i++) mi_free(p[i]);
+    kept[bin] = p[0];
+    pages[bin] = page_of(p[0]);
+    mx_clear_bit(theap->trimming.slack, pages[bin]->bin);
+  }
+  memset(theap->trimming.idle_left, 0, sizeof(theap->trimming.idle_left));
+  theap->trimming.idle_aged = (uint32_t)mx_os_clock_msecs();
+  mi_option_set(mi_option_generic_collect, 1);
+  int gave = 0, visits = 0, passes = 0;
+  for (; passes < 3 && visits < 2000; visits++) {
+    size_t before[BINS];
+    for (int bin = 0; bin < BINS; bin++) before[bin] = mx_holes_present(pages[bin]);
+    theap->visits = 1;  // no round
+    mx_theap_housekeeping(theap, 1);
+    int now = 0;
+    for (int bin = 0; bin < BINS; bin++) now += (mx_holes_present(pages[bin]) < before[bin]);
+    EXPECT(now <= 1);
+    gave += now;
+    if (theap->collecting.list == 0) passes++;
+  }
+  EXPECT(passes == 3 && gave >= BINS / 2 && visits >= 3 * BINS / 8 + gave);
+  for (int bin = 0; bin < BINS; bin++) mi_free(kept[bin]);
+  mi_option_set(mi_option_generic_collect, MI_DEFAULT_GENERIC_COLLECT);
+}
+
 int main(void) {
   if (!MX_HOLES) return 77;
   test_goes_back();
@@ -296,6 +333,7 @@ int main(void) {
   test_stays_in_use();
   test_stays_as_asked();
   test_forced();
+  test_in_steps();
   fill();
   free_all_but(COUNT);
   return failures != 0;

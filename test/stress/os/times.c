@@ -112,7 +112,8 @@ static void test_age(bool is_old_first) {
 }
 
 // An allocation that comes by gives back a step for each millisecond since all of it was due, the
-// highest first; a larger one, less often, where there is more to look at. Nobody else stops there.
+// highest first, of many an eighth, and the next goes on; a larger one, less often, where there is
+// more to look at. Nobody else stops there.
 static void test_steps(void) {
   begin(64 * STEP, 100);
   mx_slices_t got = take(5 * STEP + STEP / 2);
@@ -125,12 +126,20 @@ static void test_steps(void) {
   tick_after(1);
   check(waiting() == 3 * STEP + STEP / 2 && next_purge() == now() + 1);
   tick_after(3);
-  check(waiting() == STEP / 2 && is_there(got.index, STEP / 2));
+  check(waiting() == 2 * STEP + STEP / 2 && next_purge() == now() - 1);
+  tick_after(0);
+  check(waiting() == STEP + STEP / 2 && next_purge() == now());
+  tick_after(0);
+  check(waiting() == STEP / 2 && is_there(got.index, STEP / 2) && next_purge() == now() + 1);
+  tick_after(0);
+  check(waiting() == STEP / 2);
   tick_after(1);
   check(waiting() == 0 && is_gone(got.index, STEP / 2) && next_purge() == 0);
   got = take(5 * STEP);
   give_back(got);
-  tick_after(200);
+  tick_after(101 + 3 * 8);
+  check(waiting() == 2 * STEP && next_purge() == now() - 3 * 8 + 3);
+  tick_after(0);
   check(waiting() == 0);
   got = take(5 * STEP);
   give_back(got);
