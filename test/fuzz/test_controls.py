@@ -33,7 +33,7 @@ CONTROLS = {
         ("a free by another thread counts for two", "page/remote.h",
          "count * MX_REMOTE_COUNT_ONE", "2 * count * MX_REMOTE_COUNT_ONE"),
         ("a collection releases pages in use", "heap/theap.c",
-         "if (page->used == 0) {\n      mx_page_release(page);", "if (true) {\n      mx_page_release(page);"),
+         "if (page->used == 0) {\n    mx_page_release(page);", "if (true) {\n    mx_page_release(page);"),
         ("the child of a fork has its parent's locks", "os/lock.c", "return mx_fork_let_go(lock);",
          "return (lock->fork_level = 0) == 0;"),
     ],
