@@ -285,13 +285,14 @@ static void test_forced(void) {
 // A pass that comes by itself goes on over visits, each of which gives back of one page at the most,
 // whatever many bins have.
 static void test_in_steps(void) {
-  enum { BINS = 12, EACH = 6 };
+  enum { BINS = 12, EACH = 10 };
   void* kept[BINS];
   mx_page_t* pages[BINS];
   mx_theap_t* const theap = mx_tls_theap;
   memset(theap->larger.of, UINT8_MAX, sizeof(theap->larger.of));  // each bin takes pages of its own
   for (int bin = 0; bin < BINS; bin++) {
-    const size_t size = mx_bin_size(MX_LARGER_BIN + (size_t)bin);
+    // Above 16 KiB: what is free in a page is worth it with larger OS pages, too.
+    const size_t size = mx_bin_size(MX_LARGER_BIN + 8 + (size_t)bin);
     void* p[EACH];
     for (int i = 0; i < EACH; i++) p[i] = memset(mi_malloc(size), 1, size);
     for (int i = 1; i < EACH; i++) mi_free(p[i]);
