@@ -75,6 +75,12 @@ mx_inline uint64_t mx_pad_state_of(uint64_t place_key, uint64_t pad) {
   return mx_pad_lower(mx_pad_once(place_key, pad)) - MX_PAD_FIRST_SIZE;
 }
 
+// The same by the two copies of the state alone.
+mx_inline uint64_t mx_pad_state_by_copies(uint64_t place_key, uint64_t pad) {
+  const uint64_t key_bits = ((uint64_t)1 << MX_PAD_STATE_SHIFT) - 1;
+  return mx_pad_state_of(place_key & ~key_bits, pad & ~key_bits);
+}
+
 // Whether the canary of a page of blocks to MX_SMALL_MAX is what it was.
 mx_inline bool mx_pad_is_right(uint64_t once) { return mx_pad_lower(once) < MX_PAD_SMALL_END; }
 

@@ -32,6 +32,22 @@ void prove_canary_shows_a_byte(void) {
   claim(!mx_pad_is_state(found, block_size));
 }
 
+// prove: a canary's copies tell the state whatever became of the bytes of its key in front of them, and
+//   none where one more byte changed
+// bound: all keys, states and changes, pages of blocks up to 256 KiB
+// builds: secure64 secure32
+// mutant: page/padding.h: place_key & ~key_bits, pad & ~key_bits => place_key, pad & ~key_bits
+void prove_copies_tell_the_state(void) {
+  const uint64_t key = nondet_uint64() & ~(uint64_t)0xFF;
+  const size_t block_size = any_size(MX_ALIGN, 256 * MX_KIB);
+  uint64_t state = any_size(0, block_size - MX_PAD_FIRST_SIZE - 1);
+  if (nondet_bool()) state = UINT64_MAX - any_size(0, MX_PAD_FIRST_SIZE - 1);
+  const uint64_t pad = mx_pad_make(key, state) ^ (nondet_uint64() & 0xFFFFFF);
+  claim(mx_pad_state_by_copies(key, pad) == state);
+  const uint64_t change = (uint64_t)any_size(1, 255) << (8 * any_size(3, 7));
+  claim(!mx_pad_is_state(mx_pad_state_by_copies(key, pad ^ change), block_size));
+}
+
 // prove: free's comparisons of two canaries want a live block's with a short slack first, and none
 //   with one byte changed
 // bound: all keys, states and changes of one byte, pages of blocks up to 1 KiB
