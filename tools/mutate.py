@@ -18,7 +18,7 @@ is left out. --quick leaves out tests that take more than 1.5 s of processor tim
 file: the same ones for the same --seed. Without either all are tried, until --minutes are over.
 Results are kept in out/mutate: a run that was stopped goes on where it was; a changed file begins
 anew, and what survived is tried again when tests have changed. tools/equivalent.txt lists the changes
-that change nothing, which do not count as survivors.
+that change nothing: no test runs on them, and they do not count as survivors.
 
 Prints a table by file of these mutants, with --survivors the changes that nobody noticed; --table writes one into a
 document, by folder and, of the folders base to alloc, by file. Exit status 0; 1 where less than --least percent were killed, or nothing was tried.
@@ -689,18 +689,20 @@ def equivalents():
 
 
 def try_all(todo, results, options):
+    same = equivalents()
     end = time.monotonic() + options.minutes * 60 if options.minutes else None
 
     def one(mutant):
         known = results[mutant.file]
         if not known.is_known(mutant.key()) and not options.no_run and (end is None or time.monotonic() < end):
-            start = time.monotonic()
+            start, is_same = time.monotonic(), (mutant.file, mutant.changed.strip()) in same
             try:
-                by = judge(mutant, options)
+                # What is listed has a reason for which no test notices it: none is run.
+                by = None if is_same else judge(mutant, options)
             except Unlinked:
                 by = "compiler"
             known.add(mutant.key(), by)
-            print(f"{mutant.file}:{mutant.key()}: {by or 'SURVIVED'} ({time.monotonic() - start:.0f} s)",
+            print(f"{mutant.file}:{mutant.key()}: {by or ('changes nothing' if is_same else 'SURVIVED')} ({time.monotonic() - start:.0f} s)",
                   file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(one, m) for m in todo]:
