@@ -1458,7 +1458,9 @@ mi_decl_export void mi_register_deferred_free(mi_deferred_free_fun* deferred_fre
 mi_decl_export void mi_register_output(mi_output_fun* out, void* arg) mi_attr_noexcept;
 
 /// Sets the handler of errors, called after the message was formatted, printed or not, in the
-/// thread that met the error.
+/// thread that met the error; it may allocate, free and collect. Of what a pass through a thread's
+/// pages finds in builds with canaries it is told when the pass is over, of more than 14 errors the
+/// first 14.
 /// @param fun  the handler; NULL for the library's own, which ends the program on corrupted memory
 ///             in secure and debug builds (see ::mi_option_abort_on_error)
 /// @param arg  handed to it

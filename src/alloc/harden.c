@@ -196,13 +196,6 @@ static bool check_slack(const mx_page_t* page, const void* block) {
   return is_intact;
 }
 
-// A canary was written over, by a block whose overflow is told. Where no more than the bytes of the
-// key went, the state still stands there twice; a live block is else one without slack.
-static void mend_canary(const mx_page_t* page, const void* block) {
-  const uint64_t state = mx_pad_state_by_copies(mx_place_key(page, block), mx_pad_read(block));
-  mx_pad_set(page, block, mx_pad_is_state(state, page->block_size) ? state : most_of(page));
-}
-
 // What lies behind a live block with a good canary: its slack, the canary of the next one.
 static void check_behind(const mx_page_t* page, const void* block) {
   check_slack(page, block);
@@ -210,7 +203,7 @@ static void check_behind(const mx_page_t* page, const void* block) {
   const void* const next = (const uint8_t*)block + page->block_size;
   if (mx_likely(mx_pad_is_state(mx_pad_state(page, next), page->block_size))) return;
   report_overflow(page, block);
-  mend_canary(page, next);
+  mx_page_mend_canary(page, next);
 }
 
 // The last that is done to a block before anybody else may have it. What it is then.

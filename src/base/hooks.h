@@ -10,6 +10,7 @@
 
 #include "atomic.h"
 #include "config.h"
+#include "mitigations.h"
 
 typedef enum mx_level_e { MX_ERROR, MX_WARNING, MX_VERBOSE, MX_TRACE } mx_level_t;
 
@@ -19,6 +20,9 @@ typedef void(mx_clear_fn)(void* theap, bool all);
 typedef struct mx_own_page mx_hooks_s {
   // Formats and prints a message; `code` is an errno value for errors, 0 otherwise.
   void (*message)(mx_level_t level, int code, const char* fmt, ...);
+  // Begins or ends a pass through pages, of this thread: the program's handler, which may allocate
+  // and free, is told at the end of what was found meanwhile. One pass may be in another.
+  void (*hold_errors)(bool begins);
   // Takes the caller's stack into an array of zeros, and prints one frame of such a stack.
   void (*capture_stack)(void** stack, int most);
   void (*print_frame)(int number, void* address);
@@ -63,5 +67,10 @@ extern mx_hidden mx_visits_t mx_visits;
 #define mx_error(code, ...) mx_message(MX_ERROR, (code), __VA_ARGS__)
 #define mx_warning(...) mx_message(MX_WARNING, 0, __VA_ARGS__)
 #define mx_verbose(...) mx_message(MX_VERBOSE, 0, __VA_ARGS__)
+
+// Where pages are verified the program's handler of errors has to wait.
+mx_inline void mx_hold_errors(bool begins) {
+  if (MX_PADDING && mx_hooks.hold_errors != NULL) mx_hooks.hold_errors(begins);
+}
 
 #endif

@@ -360,12 +360,6 @@ mx_cold bool mx_theap_is_valid(const mx_theap_t* theap) {
 
 #define FIRST_LIST 2  // of bin 1
 
-// In builds with canaries nobody's write between blocks leaves its thread unseen.
-mx_inline bool collect_verified(mx_page_t* page, bool verifies) {
-  if (MX_PADDING && verifies) mx_page_verify(page);
-  return mx_page_collect(page);
-}
-
 // Detaches the current page with exact counts; NULL when there is none.
 static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_page_t* page = theap->bins.current[bin];
@@ -373,14 +367,16 @@ static mx_page_t* detach_current(mx_theap_t* theap, size_t bin) {
   mx_theap_clear_current(theap, bin);
   mx_check(page->used > 0 && page->retained_slot == 0);
   page->used--;
-  collect_verified(page, true);
+  mx_page_collect(page);
   return page;
 }
 
 // Whether it took calls of the OS.
-static bool collect_listed(mx_theap_t* theap, mx_page_t* page, bool is_full, bool force) {
+static bool collect_listed(mx_theap_t* theap, mx_page_t* page, bool force) {
   mx_check(mx_page_theap(page) == theap);
-  const bool has_more = collect_verified(page, force);
+  if (MX_PADDING && force) mx_page_verify(page);
+  const bool has_more = mx_page_collect(page);
+  const bool is_full = (theap->collecting.list % 2 != 0);
   if (is_full && !has_more) return false;
   if (is_full) mx_theap_page_unfull(theap, page);
   if (page->used == 0 && (is_full || force || page->retained_slot == 0)) {
@@ -406,9 +402,7 @@ static bool lay_to_rest(mx_theap_t* theap, mx_page_t* page, bool has_slack, bool
 
 // Whether a current page is empty, and not larger than any bin needs.
 static bool may_stay_empty(const mx_page_t* page) {
-  if (page->used != 1 || page->slice_count > 1) return false;
-  if (MX_PADDING) mx_page_verify(page);
-  return true;
+  return page->used == 1 && page->slice_count == 1;
 }
 
 // What a pass begins with: all but the pages.
@@ -426,9 +420,9 @@ mx_cold static void begin_collect(mx_theap_t* theap, bool force) {
 // Of empty ones rounds may decide.
 mx_cold static void collect_current(mx_theap_t* theap, size_t bin, bool force, bool leaves_empty) {
   const bool has_slack = mx_has_bit(theap->trimming.slack, bin);
+  if (MX_PADDING) mx_page_verify(theap->bins.current[bin]);
   if (leaves_empty && may_stay_empty(theap->bins.current[bin])) return;
   mx_page_t* const page = detach_current(theap, bin);
-  if (page == NULL) return;
   if (page->used == 0) {
     mx_page_release(page);
   } else if (!lay_to_rest(theap, page, has_slack, force)) {
@@ -437,34 +431,42 @@ mx_cold static void collect_current(mx_theap_t* theap, size_t bin, bool force, b
   }
 }
 
+// Goes to the next list of a pass that has pages, at most to the next current page, which it
+// collects first; says whether it did.
+mx_cold static bool go_to_next_list(mx_theap_t* theap, bool force, bool leaves_empty) {
+  mx_theap_collecting_t* const pass = &theap->collecting;
+  while (pass->at == NULL) {
+    const size_t list = pass->list + 1, bin = list / 2;
+    const bool is_last = (bin >= MX_BIN_COUNT), is_full = (list % 2 != 0);
+    pass->list = (is_last ? 0 : list);
+    if (is_last) return false;
+    const bool has_current = (!is_full && theap->bins.current[bin] != &mx_page_none);
+    if (has_current) collect_current(theap, bin, force, leaves_empty);
+    // An output function that was given a message may have allocated, and gone on with the pass.
+    if (pass->list == list && pass->at == NULL) {
+      pass->at = (is_full ? theap->lists.full[bin] : theap->lists.partial[bin]);
+    }
+    if (has_current) return true;
+  }
+  return false;
+}
+
 // Goes on with a pass: collects in so many pages, of each bin the current one, those of its partial
 // list and then those of its full one.
 mx_cold static void go_on_collecting(mx_theap_t* theap, size_t pages, bool force,
                                      bool leaves_empty) {
+  mx_hold_errors(true);
   while (pages > 0 && theap->collecting.list != 0) {
-    const size_t list = theap->collecting.list;
     mx_page_t* const page = theap->collecting.at;
-    if (page != NULL) {
-      theap->collecting.at = page->next;
-      const bool gave = collect_listed(theap, page, list % 2 != 0, force);
-      pages -= (gave ? mx_min(pages, COLLECT_PAGES) : 1);
+    if (page == NULL) {
+      if (go_to_next_list(theap, force, leaves_empty)) pages--;
       continue;
     }
-    const size_t next = list + 1, bin = next / 2;
-    theap->collecting.list = (bin < MX_BIN_COUNT ? next : 0);
-    if (bin >= MX_BIN_COUNT) return;
-    if (next % 2 != 0) {
-      theap->collecting.at = theap->lists.full[bin];
-      continue;
-    }
-    if (theap->bins.current[bin] != &mx_page_none) {
-      collect_current(theap, bin, force, leaves_empty);
-      pages--;
-      // A handler that was told of a damaged block may have allocated, and gone on with the pass.
-      if (theap->collecting.list != next || theap->collecting.at != NULL) continue;
-    }
-    theap->collecting.at = theap->lists.partial[bin];
+    theap->collecting.at = page->next;
+    const bool gave = collect_listed(theap, page, force);
+    pages -= (gave ? mx_min(pages, COLLECT_PAGES) : 1);
   }
+  mx_hold_errors(false);
 }
 
 void mx_theap_collect(mx_theap_t* theap, bool force) {
@@ -482,18 +484,22 @@ static bool verify_list(const mx_page_t* page) {
 
 mx_cold bool mx_theap_verify(const mx_theap_t* theap) {
   bool is_sound = true;
+  mx_hold_errors(true);
   for (size_t bin = 1; bin < MX_BIN_HUGE; bin++) {
     const mx_page_t* const page = theap->bins.current[bin];
     if (page != &mx_page_none) is_sound &= mx_page_verify(page);
     is_sound &= verify_list(theap->lists.partial[bin]);
     is_sound &= verify_list(theap->lists.full[bin]);
   }
+  mx_hold_errors(false);
   return is_sound;
 }
 
 mx_cold void mx_theap_abandon_all(mx_theap_t* theap) {
   mx_check(theap->tid != 0);
   mx_check_slow(mx_theap_is_valid(theap));
+  // Nobody's write between blocks leaves its thread unseen.
+  if (MX_PADDING) mx_theap_verify(theap);
   mx_magazines_clear(theap, true);
   mx_retained_release_all(theap);
   for (size_t bin = 1; bin < MX_BIN_COUNT; bin++) {
@@ -505,12 +511,12 @@ mx_cold void mx_theap_abandon_all(mx_theap_t* theap) {
     }
     while ((page = theap->lists.partial[bin]) != NULL) {
       mx_partial_remove(theap, page);
-      collect_verified(page, true);
+      mx_page_collect(page);
       mx_page_abandon(page);
     }
     while ((page = theap->lists.full[bin]) != NULL) {
       mx_full_remove(theap, page);
-      collect_verified(page, true);
+      mx_page_collect(page);
       mx_page_abandon(page);
     }
   }

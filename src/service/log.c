@@ -36,6 +36,14 @@ static mx_at_start mx_atomic(size_t) kept_length;
 mx_used static mx_thread_local bool delivering;
 mx_used static mx_thread_local bool in_error_handler;
 
+// In passes, so many one in another, errors wait for their end: the first ones.
+typedef struct held_s {
+  uint8_t passes;
+  uint8_t count;
+  uint8_t codes[14];
+} held_t;
+mx_used static mx_thread_local held_t held;
+
 // ---- receivers ---------------------------------------------------------------------------------
 
 // What does not fit any more is not kept: the first messages tell more than the last.
@@ -239,6 +247,23 @@ static void call_error_handler(int code) {
   mx_tls(in_error_handler) = false;
 }
 
+static void enter_or_leave_pass(bool begins) {
+  held_t* const own = &mx_tls(held);
+  own->passes = (uint8_t)(own->passes + (begins ? 1 : -1));
+  if (own->passes > 0) return;
+  const held_t found = *own;
+  own->count = 0;
+  const int saved = errno;
+  for (size_t i = 0; i < found.count; i++) call_error_handler(found.codes[i]);
+  errno = saved;
+}
+
+static void tell_handler(int code) {
+  held_t* const own = &mx_tls(held);
+  if (!MX_PADDING || own->passes == 0) call_error_handler(code);
+  else if (own->count < sizeof(own->codes)) own->codes[own->count++] = (uint8_t)code;
+}
+
 static void message(mx_level_t level, int code, const char* fmt, ...) {
   const int saved = errno;
   // An error that ends the process is shown whatever the options say.
@@ -251,14 +276,16 @@ static void message(mx_level_t level, int code, const char* fmt, ...) {
     va_end(args);
   }
   if (fatal) die();
-  if (level == MX_ERROR) call_error_handler(code);
+  if (level == MX_ERROR) tell_handler(code);
   errno = saved;
 }
 
 void mx_log_init(void) {
   uintptr_t none = 0;
   mx_cas_strong_acq_rel(&main_thread, &none, mx_thread_id());
-  if (!MX_READ_ONLY || mx_hooks.message == NULL) mx_hooks.message = message;
+  if (MX_READ_ONLY && mx_hooks.message != NULL) return;
+  mx_hooks.message = message;
+  if (MX_PADDING) mx_hooks.hold_errors = enter_or_leave_pass;
 }
 
 void mx_assert_fail(const char* expr, const char* file, unsigned line, const char* func) {

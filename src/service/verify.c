@@ -3,6 +3,7 @@
 #include "verify.h"
 
 #include "../alloc/harden.h"
+#include "../base/hooks.h"
 #include "../heap/theap.h"
 #include "../os/libc.h"
 #include "../page/ends.h"
@@ -31,7 +32,9 @@ static bool mi_cdecl verify_area(const mi_heap_t* heap, const mi_heap_area_t* ar
 bool mx_verify_heap(mx_heap_t* heap) {
   bool is_sound = true;
   const mx_visit_t visit = {verify_area, &is_sound, false, false};
+  mx_hold_errors(true);
   mx_walk_heap(heap, &visit);
+  mx_hold_errors(false);
   return is_sound;
 }
 
@@ -44,6 +47,7 @@ static void verify_arena(const mx_arena_t* arena, size_t* budget) {
 }
 
 static void verify_all(mx_subproc_t* subproc) {
+  mx_hold_errors(true);
   size_t budget = AT_END_MOST;
   const size_t count = mx_load_acquire(&subproc->arenas.count);
   for (size_t i = 0; i < count; i++) {
@@ -51,6 +55,7 @@ static void verify_all(mx_subproc_t* subproc) {
     if (arena != NULL) verify_arena(arena, &budget);
   }
   for (mx_page_t* page = subproc->os_pages; page != NULL; page = page->next) verify_any_page(page);
+  mx_hold_errors(false);
 }
 
 void mx_verify_at_end(void) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // In builds with canaries: free tells of a write to any byte of the canary behind a block without
 // slack, whatever has become of the block that the canary belongs to. A program that goes on after
-// that hears no more of it where at most three bytes were written over: that block serves as before.
+// that, or that a collection tells, hears no more of it where at most three bytes were written over:
+// that block serves as before.
 #include <pthread.h>
 
 #include "base/mitigations.h"
@@ -14,6 +15,7 @@ typedef struct crime_s {
   unsigned char flips;  // which of its bits
   int state;            // of the next block
   bool goes_on;
+  bool collects;        // which tells before the free does
 } crime_t;
 
 enum { NEXT_IS_LIVE, NEXT_IS_FREE, NEXT_WAITS_FOR_ITS_OWNER, NEXT_STATES };
@@ -101,6 +103,7 @@ static void commit(const void* argument) {
   for (size_t i = (crime->goes_on ? 0 : crime->at); i <= crime->at; i++) {
     p[crime->size + i] ^= crime->flips;
   }
+  if (crime->collects) mi_collect(true);
   mi_free(hidden(p));
   if (crime->goes_on) live_on(crime, next);
   fprintf(stderr, "went on\n");
@@ -124,7 +127,7 @@ int main(void) {
   int seen = 0;
   for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
     for (int state = 0; state < NEXT_STATES; state++) {
-      crime_t crime = {sizes[s], 0, 0, state, false};
+      crime_t crime = {sizes[s], 0, 0, state, false, false};
       run_child(be_innocent, &crime);
       EXPECT_AT(sizes[s], status == 0 && strcmp(said, "went on\n") == 0);
       for (crime.at = 0; crime.at < 8; crime.at++) {
@@ -141,7 +144,9 @@ int main(void) {
         }
       }
       crime.goes_on = true;
-      for (crime.at = 0; crime.at < 3; crime.at++) {
+      for (int n = 0; n < 6; n++) {
+        crime.at = (size_t)n / 2;
+        crime.collects = (n % 2 != 0);
         run_child(commit, &crime);
         const bool once = (strcmp(said, "1 errors\nwent on\n") == 0);
         if (!once) {
