@@ -21,7 +21,7 @@ static size_t most_of(const mx_page_t* page) { return page->block_size - MX_PAD;
 static size_t size_of(const mx_page_t* page, const void* block) {
   if (!MX_PADDING || mx_page_is_guarded(page)) return page->block_size;
   const bool is_huge = mx_page_is_huge(page);
-  const uint64_t state = (is_huge ? mx_pad_state_huge(page) : mx_pad_state(page, block));
+  const uint64_t state = (is_huge ? mx_pad_state_huge(page) : mx_pad_state_left(page, block));
   if (state > most_of(page)) return 0;
   return is_huge ? most_of(page) - (size_t)state : (size_t)state;
 }
@@ -96,15 +96,18 @@ static void report_spoiled(const mx_page_t* page, const void* block) {
   }
 }
 
+// A block whose own canary was written over: whether it is live by what is left of that.
+static bool is_live_underneath(mx_page_t* page, const void* block) {
+  report_underflow(page, block);
+  mx_pad_mend(page, block);
+  return mx_pad_is_size(mx_pad_state(page, block));
+}
+
 // Whether a block of this thread's may be freed that does not look like a live one.
 static bool is_just_damaged(mx_page_t* page, void* block) {
   const bool could_be = mx_page_could_be_block(page, block);
   const bool is_live = (could_be && mx_page_has_live(page, block));
-  if (is_live && mx_page_is_block(page, block)) {
-    report_underflow(page, block);
-    mx_pad_set(page, block, most_of(page));
-    return true;
-  }
+  if (is_live && mx_page_is_block(page, block) && is_live_underneath(page, block)) return true;
   if (could_be && !mx_page_is_block(page, block)) {
     mx_error(EINVAL, "free: invalid pointer: %p\n", block);
   } else {
@@ -203,7 +206,7 @@ static void check_behind(const mx_page_t* page, const void* block) {
   const void* const next = (const uint8_t*)block + page->block_size;
   if (mx_likely(mx_pad_is_state(mx_pad_state(page, next), page->block_size))) return;
   report_overflow(page, block);
-  mx_page_mend_canary(page, next);
+  mx_pad_mend(page, next);
 }
 
 // The last that is done to a block before anybody else may have it. What it is then.
@@ -259,18 +262,16 @@ static bool free_remote_checked(mx_page_t* page, void* block) {
   if (!MX_PADDING) return true;
   const uint64_t state = mx_pad_state(page, block);
   if (mx_unlikely(!mx_pad_is_size(state))) {
-    if (mx_pad_is_free(state) || mx_pad_is_gone(state)) {
-      report_free("free", page, block);
-      return false;
-    }
-    if (mx_page_offset(page, block) >= mx_page_carved(page)) {
+    const bool is_freed = (mx_pad_is_free(state) || mx_pad_is_gone(state));
+    if (!is_freed && mx_page_offset(page, block) >= mx_page_carved(page)) {
       mx_error(EINVAL, "free: invalid pointer: %p\n", block);
       return false;
     }
-    report_underflow(page, block);
-  } else {
-    check_behind(page, block);
+    if (!is_freed && is_live_underneath(page, block)) return true;
+    report_free("free", page, block);
+    return false;
   }
+  check_behind(page, block);
   return true;
 }
 
@@ -317,9 +318,7 @@ void mx_harden_check(mx_page_t* page, const void* block) {
   mx_track_pause();
   if (mx_page_is_huge(page)) {
     mx_harden_check_huge(page, block);
-  } else if (!mx_pad_is_size(mx_pad_state(page, block))) {
-    report_underflow(page, block);
-  } else {
+  } else if (mx_pad_is_size(mx_pad_state(page, block)) || is_live_underneath(page, block)) {
     check_behind(page, block);
   }
   mx_track_resume();

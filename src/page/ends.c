@@ -53,17 +53,9 @@ void mx_damage_report(const mx_damage_t* damage) {
   }
 }
 
-void mx_page_mend_canary(const mx_page_t* page, const void* block) {
-  const uint64_t key = mx_place_key(page, block), pad = mx_pad_read(block);
-  if (mx_pad_is_state(mx_pad_state_of(key, pad), page->block_size)) return;
-  const uint64_t state = mx_pad_state_by_copies(key, pad);
-  const size_t most = page->block_size - MX_PAD;  // that of a live block without slack
-  mx_pad_set(page, block, mx_pad_is_state(state, page->block_size) ? state : most);
-}
-
 static void report_between(const mx_page_t* page, size_t i) {
   const mx_damage_t damage = damage_between(page, i);
-  mx_page_mend_canary(page, damage.block);  // a handler may be given the block
+  mx_pad_mend(page, damage.block);  // a handler may be given the block
   mx_damage_report(&damage);
 }
 
@@ -138,7 +130,7 @@ mx_damage_t mx_page_damage_of_lent(const mx_page_t* page) {
     const uint8_t* const block = block_number(page, i);
     if (mx_likely(mx_pad_is_state(mx_pad_state(page, block), page->block_size))) continue;
     const mx_damage_t damage = damage_between(page, i);
-    mx_page_mend_canary(page, block);
+    mx_pad_mend(page, block);
     return damage;
   }
   return none;

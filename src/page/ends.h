@@ -24,9 +24,6 @@ extern mx_hidden bool mx_ends_are_torn;
 // Whether nobody wrote between the carved blocks of a page of blocks; reports each place where
 // somebody did. Owner only; other threads may free meanwhile.
 bool mx_page_verify(const mx_page_t* page);
-// Makes a canary that was written over one of its place again, of the block's state where that
-// still stands there: behind the key's bytes, which go first.
-void mx_page_mend_canary(const mx_page_t* page, const void* block);
 // The first damage of a page that is lent, and is none any more. Of canaries only, each of which is
 // valid at any time: what else there is of a block, its owner may be about to write.
 mx_damage_t mx_page_damage_of_lent(const mx_page_t* page);

@@ -124,11 +124,25 @@ mx_inline uint64_t mx_pad_state(const mx_page_t* page, const void* block) {
   return mx_pad_state_of(mx_place_key(page, block), pad);
 }
 
+// The same of a canary that was written over: what its copies tell, behind the key's bytes, which go
+// first, or that of a live block without slack.
+mx_inline uint64_t mx_pad_state_left(const mx_page_t* page, const void* block) {
+  uint64_t state = mx_pad_state(page, block);
+  if (mx_likely(mx_pad_is_state(state, page->block_size))) return state;
+  state = mx_pad_state_by_copies(mx_place_key(page, block), mx_pad_read(block));
+  return mx_pad_is_state(state, page->block_size) ? state : page->block_size - MX_PAD;
+}
+
 mx_inline void mx_pad_set(const mx_page_t* page, const void* block, uint64_t state) {
   mx_check(page->bin != MX_BIN_HUGE);
   mx_track_pause();
   mx_pad_write(block, mx_pad_make(mx_place_key(page, block), state));
   mx_track_resume();
+}
+
+// Makes a canary that was written over one of its place again.
+mx_inline void mx_pad_mend(const mx_page_t* page, const void* block) {
+  mx_pad_set(page, block, mx_pad_state_left(page, block));
 }
 
 // The canary of a huge block.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // In builds with canaries: free tells of a write to any byte of the canary behind a block without
 // slack, whatever has become of the block that the canary belongs to. A program that goes on after
-// that, or that a collection tells, hears no more of it where at most three bytes were written over:
-// that block serves as before.
+// that, or that a collection tells or what is done to the block behind, hears no more of it where at
+// most three bytes were written over: that block serves as before.
 #include <pthread.h>
 
 #include "base/mitigations.h"
@@ -15,8 +15,10 @@ typedef struct crime_s {
   unsigned char flips;  // which of its bits
   int state;            // of the next block
   bool goes_on;
-  bool collects;        // which tells before the free does
+  int first;            // what is done first
 } crime_t;
+
+enum { FREE, COLLECT, FREE_NEXT, FREE_NEXT_FROM_AFAR, REALLOC_NEXT, FIRSTS };
 
 enum { NEXT_IS_LIVE, NEXT_IS_FREE, NEXT_WAITS_FOR_ITS_OWNER, NEXT_STATES };
 
@@ -73,6 +75,33 @@ static bool comes_back(const unsigned char* block, size_t size) {
   return false;
 }
 
+static void free_from_afar(void* p) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_it, p) != 0) exit(1);
+  pthread_join(thread, NULL);
+}
+
+// What tells of the damage before the free of the block in front; of a live block also its end. A
+// block that is free already is freed a second time, which is an error more.
+static void begin_with(crime_t* crime, unsigned char* next) {
+  switch (crime->first) {
+    case COLLECT: mi_collect(true); return;
+    case FREE_NEXT: mi_free(hidden(next)); break;
+    case FREE_NEXT_FROM_AFAR: free_from_afar(hidden(next)); break;
+    case REALLOC_NEXT: {
+      memset(next, 0x33, crime->size);
+      unsigned char* const p = (unsigned char*)hidden(mi_realloc(next, 5 * crime->size));
+      for (size_t i = 0; i < crime->size; i++) {
+        if (p[i] != 0x33) fprintf(stderr, "other contents\n");
+      }
+      break;
+    }
+    default: return;
+  }
+  if (crime->state == NEXT_IS_LIVE) crime->state = NEXT_IS_FREE;
+  else errors--;
+}
+
 static void live_on(const crime_t* crime, unsigned char* next) {
   if (crime->state == NEXT_IS_LIVE) {
     if (mi_usable_size(next) != crime->size) fprintf(stderr, "another size\n");
@@ -85,17 +114,14 @@ static void live_on(const crime_t* crime, unsigned char* next) {
 }
 
 static void commit(const void* argument) {
-  const crime_t* const crime = (const crime_t*)argument;
+  crime_t own = *(const crime_t*)argument;
+  crime_t* const crime = &own;
   unsigned char* next;
   unsigned char* const p = with_neighbour(crime->size, &next);
   // Their page stays where it is: others of it are in use.
   for (int i = 0; i < 4; i++) hidden(mi_malloc(crime->size));
   if (crime->state == NEXT_IS_FREE) mi_free(next);
-  if (crime->state == NEXT_WAITS_FOR_ITS_OWNER) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, free_it, next) != 0) exit(1);
-    pthread_join(thread, NULL);
-  }
+  if (crime->state == NEXT_WAITS_FOR_ITS_OWNER) free_from_afar(next);
   if (crime->goes_on) {
     mi_register_error(count_error, NULL);
     mi_option_set(mi_option_show_errors, 0);
@@ -103,7 +129,7 @@ static void commit(const void* argument) {
   for (size_t i = (crime->goes_on ? 0 : crime->at); i <= crime->at; i++) {
     p[crime->size + i] ^= crime->flips;
   }
-  if (crime->collects) mi_collect(true);
+  begin_with(crime, next);
   mi_free(hidden(p));
   if (crime->goes_on) live_on(crime, next);
   fprintf(stderr, "went on\n");
@@ -127,7 +153,7 @@ int main(void) {
   int seen = 0;
   for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
     for (int state = 0; state < NEXT_STATES; state++) {
-      crime_t crime = {sizes[s], 0, 0, state, false, false};
+      crime_t crime = {sizes[s], 0, 0, state, false, FREE};
       run_child(be_innocent, &crime);
       EXPECT_AT(sizes[s], status == 0 && strcmp(said, "went on\n") == 0);
       for (crime.at = 0; crime.at < 8; crime.at++) {
@@ -144,14 +170,15 @@ int main(void) {
         }
       }
       crime.goes_on = true;
-      for (int n = 0; n < 6; n++) {
-        crime.at = (size_t)n / 2;
-        crime.collects = (n % 2 != 0);
+      for (int n = 0; n < 3 * FIRSTS; n++) {
+        crime.at = (size_t)n / FIRSTS;
+        crime.first = n % FIRSTS;
+        if (crime.first == REALLOC_NEXT && state != NEXT_IS_LIVE) continue;
         run_child(commit, &crime);
         const bool once = (strcmp(said, "1 errors\nwent on\n") == 0);
         if (!once) {
-          fprintf(stderr, "size %zu, %zu bytes, next block %d: %s\n", crime.size, crime.at + 1, state,
-                  said);
+          fprintf(stderr, "size %zu, %zu bytes, next block %d, first %d: %s\n", crime.size,
+                  crime.at + 1, state, crime.first, said);
         }
         EXPECT(once && status == 0);
       }

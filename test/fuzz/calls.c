@@ -24,7 +24,7 @@
 #define FINDS_MISUSE 0
 #endif
 
-// Secure builds do not watch the slack behind small blocks.
+// Secure builds do not watch the slack behind small blocks, but what lies behind blocks without any.
 #if defined(MI_DEBUG) && MI_DEBUG > 0
 #define WATCHES_SLACK 1
 #else
@@ -329,8 +329,9 @@ static bool visit(const mi_heap_t* heap, const mi_heap_area_t* area, void* block
   visit_t* const v = (visit_t*)arg;
   for (int k = 0; k < SLOTS; k++) {
     unsigned char* const p = blocks[k].p;
-    // A block of no bytes at an offset lies at the end of what was allocated for it.
-    const size_t inside = size + (blocks[k].size == 0);
+    // A block of no bytes at an offset lies at the end of what was allocated for it, which may be the
+    // start of another heap's page as well.
+    const size_t inside = size + (blocks[k].size == 0 && blocks[k].heap == v->heap);
     if (p == NULL || p < (unsigned char*)block || p >= (unsigned char*)block + inside) continue;
     REQUIRE(blocks[k].heap == v->heap);
     v->count++;
@@ -441,7 +442,9 @@ static void on_error(int code, void* arg) {
 }
 
 static void call_misuse(block_t* b, int kind) {
-  if (!FINDS_MISUSE || (kind == 2 && !WATCHES_SLACK)) return;
+  if (!FINDS_MISUSE) return;
+  const bool is_filled = (b->align <= 16 && mi_good_size(b->size) == b->size);
+  if (kind == 2 && !WATCHES_SLACK && !is_filled) return;
   if (b->p == NULL || b->size < 32 || b->size > 30000 || b->offset != 0 ||
       mi_option_get(mi_option_guarded_sample_rate) != 0) {
     return;
@@ -460,7 +463,8 @@ static void call_misuse(block_t* b, int kind) {
     mi_free(p + 16);
     check_contents(b, b->size);
   } else {
-    p[b->size] ^= 0x55;
+    // At most the bytes of a canary behind which the state of its block still stands.
+    for (int i = 0; i <= b->mark % 3; i++) p[b->size + (size_t)i] ^= 0x55;
     release(b);
   }
   REQUIRE(errors_seen > before);
