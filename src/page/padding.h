@@ -124,8 +124,8 @@ mx_inline uint64_t mx_pad_state(const mx_page_t* page, const void* block) {
   return mx_pad_state_of(mx_place_key(page, block), pad);
 }
 
-// The same of a canary that was written over: what its copies tell, behind the key's bytes, which go
-// first, or that of a live block without slack.
+// The same of a canary that was written over: what its copies tell, behind the bytes of the key,
+// which go first, or that of a live block without slack.
 mx_inline uint64_t mx_pad_state_left(const mx_page_t* page, const void* block) {
   uint64_t state = mx_pad_state(page, block);
   if (mx_likely(mx_pad_is_state(state, page->block_size))) return state;
