@@ -396,15 +396,17 @@ static void purged_in_plot(void) {
   sem_wait(&ready);
   const mx_plot_t* const plot = &page->arena->plots[page->slice_index / MX_WORD_BITS];
   const size_t refs = mx_load_relaxed(&plot->refs);
-  size_t at = page->slice_index / MX_WORD_BITS * MX_WORD_BITS, claimed = 0;
+  size_t at = page->slice_index / MX_WORD_BITS * MX_WORD_BITS, claimed = 0, last = 0;
   for (const size_t end = at + MX_WORD_BITS; at < end; at++) {
-    if (mx_bits_test(page->arena->free, at)) claimed += mx_arena_claim(page->arena, at, 1);
+    if (!mx_bits_test(page->arena->free, at) || !mx_arena_claim(page->arena, at, 1)) continue;
+    claimed++;
+    last = at;
   }
   EXPECT(claimed > refs);
   const pid_t child = fork();
   if (child == 0) {
     mi_collect(false);
-    EXPECT(mx_bits_test(page->arena->free, at - 1));
+    EXPECT(mx_bits_test(page->arena->free, last));
     EXPECT(mx_load_relaxed(&plot->refs) == refs && mx_load_relaxed(&plot->partition) != 0);
     _exit(failures);
   }
